@@ -1,0 +1,184 @@
+/* forerun.h: the whole C API.
+ *
+ * One fr_engine is one model on one GPU device with one timeline (KV cache). Nothing here blocks, does I/O, reads the
+ * clock of the system or starts a thread: the host feeds the bytes of a GGUF file, calls fr_poll() until it says what
+ * it waits for, and lets WebGPU deliver its callbacks between the calls. Every function of one engine is called on one thread.
+ *
+ *     fr_engine *e = fr_open(&device, &options);
+ *     while (bytes left) { fr_feed(e, p, n, &used); if (used < n) fr_poll(e) and let WebGPU run; }
+ *     fr_feed_end(e);
+ *     until fr_poll(e) == FR_STATE_READY
+ *     fr_generate(e, ids, n, &request);
+ *     until fr_poll(e) == FR_STATE_READY { fr_take_text(e, buffer, size) }
+ *     fr_close(e);
+ *
+ * Callers never see tensors or webgpu.h. Text is UTF-8. Strings that a function returns belong to the engine. */
+#ifndef FORERUN_H
+#define FORERUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FR_VERSION "0.1.0"
+
+/* Outcomes. The command-line program exits with the same numbers. */
+typedef enum fr_status {
+    FR_OK = 0,
+    FR_FAILED = 1,       /* the run failed: device lost, out of memory, aborted load */
+    FR_BAD_ARGUMENT = 2, /* the caller's arguments are wrong; the engine is as before */
+    FR_BAD_MODEL = 3,    /* the model file is bad or not supported */
+    FR_NO_GPU = 4        /* no usable GPU, or one whose limits are too small (the message says which, by how much) */
+} fr_status;
+
+typedef enum fr_state {
+    FR_STATE_LOADING,    /* wants fr_feed(), or waits for the device to take what was fed */
+    FR_STATE_PREPARING,  /* file complete; pipelines compile, uploads drain */
+    FR_STATE_READY,      /* idle: takes fr_generate() or fr_score(); the last request's results stay readable */
+    FR_STATE_PREFILLING, /* a request's prompt is being processed */
+    FR_STATE_DECODING,   /* tokens are being generated */
+    FR_STATE_FAILED      /* for good: fr_error() says why; only fr_close() is left */
+} fr_state;
+
+/* Decoding modes (the paper's names). `tree` and `adaptive` belong to the same list and are refused with
+ * FR_BAD_ARGUMENT until they exist. */
+typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP } fr_mode;
+
+typedef enum fr_finish {
+    FR_FINISH_NONE,   /* still running, or no request yet */
+    FR_FINISH_STOP,   /* the model ended its turn (an end token) or a stop string was met */
+    FR_FINISH_LENGTH, /* max_tokens reached or the context is full */
+    FR_FINISH_ABORT,  /* fr_abort() */
+    FR_FINISH_ERROR   /* the request failed; fr_error() */
+} fr_finish;
+
+/* A WebGPU device made by the host, with the adapter's limits and as many of the features "subgroups" and
+ * "timestamp-query" as it has. The engine takes its own reference of `device`. Strings are copied. */
+typedef struct fr_device {
+    void *device;              /* WGPUDevice */
+    const char *name;          /* for people: vendor, architecture, description */
+    bool is_cpu;               /* a software adapter such as SwiftShader */
+    bool has_subgroups;        /* the device was created with the feature */
+    uint32_t subgroup_min;     /* of the adapter; 0 if unknown */
+    uint32_t subgroup_max;
+    double (*now_ms)(void *);  /* a monotonic clock for the timings in fr_stat(); NULL: timings are 0 */
+    void *now_user;
+} fr_device;
+
+/* Zero means default everywhere. */
+typedef struct fr_options {
+    uint32_t context;          /* tokens of KV cache; default min(the model's training context, 4096) */
+    bool portable;             /* ignore optional features and use the default limits of WebGPU only (tests) */
+} fr_options;
+
+typedef struct fr_request {
+    fr_mode mode;              /* default FR_MODE_GREEDY is 0; hosts that want the fast one say FR_MODE_LOOP */
+    uint32_t max_tokens;       /* at most this many new tokens; default: until the context is full */
+    uint32_t window;           /* W, steps per command buffer in `loop`, 1 to 16; default chosen by the engine */
+    const char *const *stop;   /* stop strings, not part of the text; copied */
+    size_t n_stop;             /* at most 16 */
+    bool ignore_eos;           /* benchmarks: an end token is an ordinary token */
+} fr_request;
+
+typedef struct fr_engine fr_engine;
+
+/* Never NULL but for lack of memory; an engine that can't work is in FR_STATE_FAILED with its reason in fr_error(). */
+fr_engine *fr_open(const fr_device *device, const fr_options *options);
+void fr_close(fr_engine *);
+
+/* The last error, one line: what, where, what to do. "" if none. */
+const char *fr_error(const fr_engine *);
+fr_status fr_error_status(const fr_engine *);
+
+/* Takes up to `size` bytes of the GGUF file, any number at a time, in order. *used < size means that the device must
+ * catch up: poll, then feed the rest. An error moves the engine to FR_STATE_FAILED. */
+fr_status fr_feed(fr_engine *, const void *bytes, size_t size, size_t *used);
+fr_status fr_feed_end(fr_engine *);
+/* Bytes of the file as its header promises them; 0 before the header is complete. */
+uint64_t fr_expected_bytes(const fr_engine *);
+
+/* Moves everything that can move and returns at once. */
+fr_state fr_poll(fr_engine *);
+
+/* What the host saw outside: the device's lost and uncaptured-error callbacks. */
+void fr_device_lost(fr_engine *, const char *message);
+void fr_device_error(fr_engine *, const char *message);
+
+/* Starts a request over `ids` (the whole prompt; what the KV cache already holds of it is not computed again).
+ * FR_BAD_ARGUMENT: empty, longer than the context, an id outside the vocabulary, not FR_STATE_READY. */
+fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
+/* Ends the request in flight at the next window; poll until FR_STATE_READY. Harmless otherwise. */
+void fr_abort(fr_engine *);
+/* Forgets the KV cache: the next request computes its whole prompt. */
+void fr_reset(fr_engine *);
+
+/* Moves up to `size` bytes of new text out, always whole code points; returns how many. */
+size_t fr_take_text(fr_engine *, char *out, size_t size);
+/* Tokens generated by the last request, end token not included. Valid until the next call that starts a request. */
+const uint32_t *fr_tokens(const fr_engine *, size_t *n);
+fr_finish fr_finish_reason(const fr_engine *);
+
+/* Teacher forcing: runs over `ids` and finds the most likely next token after each. top[i] follows ids[i].
+ * `margin` (may be NULL) gets the difference between the two largest logits. Both are the caller's, n long, and must
+ * live until the state is FR_STATE_READY again. */
+fr_status fr_score(fr_engine *, const uint32_t *ids, size_t n, uint32_t *top, float *margin);
+
+/* Text to ids. `special`: special tokens written out in the text are recognised (else they are plain text).
+ * Returns the number of ids; writes at most `cap` of them. SIZE_MAX: out of memory or the text is not UTF-8. */
+size_t fr_tokenize(fr_engine *, const char *text, size_t size, bool special, uint32_t *ids, size_t cap);
+/* The bytes of one token, not necessarily whole code points; "" and 0 for special tokens and ids out of range. */
+const char *fr_token_bytes(const fr_engine *, uint32_t id, size_t *size);
+
+typedef struct fr_message {
+    const char *role;          /* "system", "user", "assistant" */
+    const char *content;
+} fr_message;
+/* Messages to the ids of a prompt, ending where the assistant answers, by the model's chat template family. The
+ * contents never become special tokens. Returns as fr_tokenize; SIZE_MAX with fr_error() if the model has no
+ * template that is known. */
+size_t fr_chat(fr_engine *, const fr_message *messages, size_t n, uint32_t *ids, size_t cap);
+
+/* Numbers about the model, the device and the last request. Times are milliseconds. */
+typedef enum fr_stat_id {
+    FR_STAT_LOAD_MS,            /* first fr_feed() to FR_STATE_READY */
+    FR_STAT_COMPILE_MS,         /* first pipeline asked for to last one ready */
+    FR_STAT_PREFILL_MS,
+    FR_STAT_FIRST_TOKEN_MS,     /* fr_generate() to the first token on the host */
+    FR_STAT_DECODE_MS,          /* first token to last token on the host */
+    FR_STAT_MS_PER_TOKEN,       /* decode_ms over the tokens after the first */
+    FR_STAT_PROMPT_TOKENS,
+    FR_STAT_CACHED_TOKENS,      /* of the prompt, already in the KV cache */
+    FR_STAT_COMPLETION_TOKENS,
+    FR_STAT_STEPS,              /* decode steps that did work */
+    FR_STAT_WINDOW,             /* W of the last request */
+    FR_STAT_DISPATCHES_PER_STEP,
+    FR_STAT_BYTES_PER_STEP,     /* weights and KV read by a decode step at its last position */
+    FR_STAT_SUBMITS,
+    FR_STAT_CONTEXT,            /* tokens the KV cache holds */
+    FR_STAT_VOCABULARY,
+    FR_STAT_LAYERS,
+    FR_STAT_PARAMETERS,         /* weights in matrices and vectors */
+    FR_STAT_DEVICE_BYTES,       /* GPU memory the engine holds */
+    FR_STAT_PIPELINES
+} fr_stat_id;
+double fr_stat(const fr_engine *, fr_stat_id);
+
+/* Facts as text; "" if unknown. */
+typedef enum fr_info_id {
+    FR_INFO_ADAPTER,
+    FR_INFO_NAME,               /* general.name */
+    FR_INFO_ARCHITECTURE,       /* "llama", "qwen2" */
+    FR_INFO_QUANTISATION,       /* types of the matrices by share, "Q4_1, Q8_0" */
+    FR_INFO_TEMPLATE,           /* "chatml", "llama3" */
+    FR_INFO_TOKENIZER           /* pre-tokenizer, "smollm" */
+} fr_info_id;
+const char *fr_info(const fr_engine *, fr_info_id);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
