@@ -1,0 +1,28 @@
+/* shared.h: C side of shared.def. */
+#ifndef FR_GPU_SHARED_H
+#define FR_GPU_SHARED_H
+
+#include <stdint.h>
+
+#define FR_SHARED_u32 uint32_t
+#define FR_SHARED_i32 int32_t
+#define FR_SHARED_f32 float
+#define FR_STRUCT_BEGIN(name) typedef struct fr_gpu_##name {
+#define FR_FIELD(type, name) FR_SHARED_##type name;
+#define FR_FIELD_ARRAY(type, name, count) FR_SHARED_##type name[count];
+#define FR_STRUCT_END(name) \
+    }                       \
+    fr_gpu_##name;
+#include "gpu/shared.def"
+#undef FR_STRUCT_BEGIN
+#undef FR_FIELD
+#undef FR_FIELD_ARRAY
+#undef FR_STRUCT_END
+
+enum { FR_RUN_ON = 0, FR_RUN_END = 1, FR_RUN_LIMIT = 2, FR_RUN_NOT_FINITE = 3 }; /* Control.finished */
+enum { FR_RING = 512 }; /* tokens; more than two windows can emit, so the host never misses one */
+
+_Static_assert(sizeof(fr_gpu_Control) == 64, "the state buffer's layout depends on it");
+_Static_assert(sizeof(fr_gpu_Params) == 48, "uniform entries");
+
+#endif
