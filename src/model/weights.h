@@ -77,4 +77,19 @@ typedef struct fr_weights {
  * device (doc/reduction.md). */
 void fr_reduction_shape(uint32_t blocks, uint32_t *leaf_blocks, uint32_t *leaves);
 
+/* Stored types of one layer's matrices; gate and up share one. */
+typedef struct fr_layer_types {
+    fr_wtype q, k, v, o, gate_up, down;
+} fr_layer_types;
+
+/* Lays out a model: fills everything but rope_factors, which it leaves alone, into `w`, whose `layers` the caller has allocated
+ * ([config->n_layers]). `types` is [n_layers]; `head` is ignored for a tied head. FR_NO_GPU: pools of `max_pool_bytes` are too
+ * small for the model, the message says for what. */
+fr_status fr_weights_plan(fr_weights *w, const fr_config *config, fr_wtype embed, fr_wtype head, const fr_layer_types *types,
+                          uint64_t max_pool_bytes, fr_error_text *);
+
+/* Bytes that one stored row takes in the code buffer and in the scale buffer. */
+uint32_t fr_matrix_code_bytes(const fr_matrix *);
+uint32_t fr_matrix_scale_bytes(const fr_matrix *);
+
 #endif
