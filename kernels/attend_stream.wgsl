@@ -1,0 +1,64 @@
+// Attention of a tile of QNODES nodes, chunk after chunk, quantised for the output projection: prefill, and decode where few workgroups are
+// better. The same sums in the same order as attend_split and merge. Grid (kv heads, nodes / QNODES).
+const TOKS = QNODES;
+const QBLOCKS = GROUP * HEAD_DIM / 32u;
+var<workgroup> val: array<f32, QROWS * HEAD_DIM>; // values so far: [head of group][dimension][node]
+var<workgroup> running: array<Online, QROWS>;
+
+fn gain(block: u32, e: u32) -> f32 { return 1.0; }
+fn act_out(block: u32, token: u32) -> u32 {
+    return select(SKIP, ACT_A + ((node0 + token) * BLOCKS + kv_head * QBLOCKS + block) * 3u, node0 + token < node_count());
+}
+
+@compute @workgroup_size(WG)
+fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {
+    let nodes = node_count();
+    node0 = group.y * QNODES;
+    if (node0 >= nodes) {
+        return;
+    }
+    kv_head = group.x;
+    let end = node_position(min(node0 + QNODES, nodes) - 1u) + 1u;
+    load_queries(lid);
+    for (var i = lid; i < QROWS * HEAD_DIM; i += WG) {
+        val[i] = 0.0;
+    }
+    for (var r = lid; r < QROWS; r += WG) {
+        running[r] = online_start();
+    }
+    workgroupBarrier();
+    for (var first = 0u; first < end; first += CHUNK) {
+        chunk_scores(lid, first);
+        workgroupBarrier();
+        for (var r = lid; r < QROWS; r += WG) {
+            if (visible(r, first) > 0u) {
+                let s = row_softmax(r);
+                running[r] = online_fold(running[r], s.x, s.y);
+            } else {
+                running[r].a = 1.0;
+                running[r].b = 0.0;
+            }
+        }
+        workgroupBarrier();
+        for (var i = lid; i < QROWS * HD4; i += WG) {
+            let r = i / HD4;
+            let d4 = i % HD4;
+            let o = (quarter_values(r, first, 0u, d4) + quarter_values(r, first, 1u, d4))
+                  + (quarter_values(r, first, 2u, d4) + quarter_values(r, first, 3u, d4));
+            let a = running[r].a;
+            let b = running[r].b;
+            let p = ((r % GROUP) * HEAD_DIM + 4u * d4) * QNODES + r / GROUP;
+            for (var k = 0u; k < 4u; k++) {
+                val[p + k * QNODES] = fma(val[p + k * QNODES], a, o[k] * b);
+            }
+        }
+        workgroupBarrier();
+    }
+    for (var i = lid; i < QROWS * HEAD_DIM; i += WG) {
+        let n = i % QNODES;
+        let g = i / QNODES / HEAD_DIM;
+        val[i] = val[i] / running[n * GROUP + g].l;
+    }
+    workgroupBarrier();
+    quantise(lid);
+}

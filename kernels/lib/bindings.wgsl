@@ -1,0 +1,14 @@
+// Buffers that every kernel sees, in one bind group for all layers whose weights share a pool.
+@group(0) @binding(0) var<storage, read> codes: array<vec4u>;        // weight codes of a pool (weights.h)
+@group(0) @binding(1) var<storage, read> scales: array<u32>;         // weight scales of the pool
+@group(0) @binding(2) var<storage, read> vectors: array<f32>;        // norms, biases, rope table
+@group(0) @binding(3) var<storage, read_write> act: array<vec4u>;    // quantised activations (act.wgsl)
+@group(0) @binding(4) var<storage, read_write> work: array<vec4f>;   // residual, queries, partial results
+@group(0) @binding(5) var<storage, read_write> kv: array<vec4u>;     // keys and values, two f16 a word: [layer][K, V][kv head][slot][HEAD_DIM]
+@group(0) @binding(6) var<uniform> params: Params;
+
+struct State {
+    control: Control,
+    ring: array<u32, RING>,
+    tokens: array<u32>, // ids of the sequence, [CTX]
+}

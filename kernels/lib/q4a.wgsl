@@ -1,0 +1,28 @@
+// Weights w = d * code + m: one block's product with a block of activations, and its load (weights.h, FR_W_Q4A).
+struct Row {
+    codes: u32,
+    scales: u32, // index of d, m pairs
+}
+struct Block {
+    lo: vec4u,
+    hi: vec4u,
+    d: f32,
+    m: f32,
+}
+fn row_at(code_base: u32, scale_base: u32, row: u32) -> Row {
+    return Row(code_base + row * ROW_BLOCKS, scale_base + row * ROW_BLOCKS);
+}
+fn load_block(row: Row, i: u32) -> Block {
+    let c = codes[row.codes + i];
+    let s = unpack2x16float(scales[row.scales + i]);
+    return Block(c & vec4u(0x0f0f0f0fu), (c >> vec4u(4u)) & vec4u(0x0f0f0f0fu), s.x, s.y);
+}
+fn block_fma(w: Block, x: Act, sum: f32) -> f32 {
+    let t = fma(w.d * x.s, f32(dot32(w.lo, w.hi, x)), sum);
+    return fma(w.m * x.s, x.z, t);
+}
+fn element(row: Row, i: u32, e: u32) -> f32 {
+    let c = (codes[row.codes + i][(e >> 2u) & 3u] >> (8u * (e & 3u) + 4u * (e >> 4u))) & 15u;
+    let w = load_block(row, i);
+    return fma(w.d, f32(c), w.m);
+}

@@ -1,0 +1,26 @@
+// Weights w = d * code, int8 codes: one block's product with a block of activations, and its load (weights.h, FR_W_Q8).
+struct Row {
+    codes: u32,
+    scales: u32, // index of 16-bit scales
+}
+struct Block {
+    lo: vec4u,
+    hi: vec4u,
+    d: f32,
+}
+fn row_at(code_base: u32, scale_base: u32, row: u32) -> Row {
+    return Row(code_base + row * ROW_BLOCKS * 2u, 2u * scale_base + row * ROW_BLOCKS);
+}
+fn load_block(row: Row, i: u32) -> Block {
+    let c = row.codes + 2u * i;
+    let h = row.scales + i;
+    let d = unpack2x16float(scales[h >> 1u]);
+    return Block(codes[c], codes[c + 1u], select(d.x, d.y, (h & 1u) == 1u));
+}
+fn block_fma(w: Block, x: Act, sum: f32) -> f32 {
+    return fma(w.d * x.s, f32(dot32(w.lo, w.hi, x)), sum);
+}
+fn element(row: Row, i: u32, e: u32) -> f32 {
+    let c = unpack4xI8(codes[row.codes + 2u * i + (e >> 4u)][(e >> 2u) & 3u])[e & 3u];
+    return load_block(row, i).d * f32(c);
+}

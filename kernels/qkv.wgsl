@@ -1,0 +1,52 @@
+// q, k, v = norm(x) W^T + bias; rotary embedding of q and k; k and v into the cache as f16, q scaled into work.
+// Grid (rows / ROWS, nodes / TOKS). Pairs that rotate together are neighbouring rows (the loader permutes where a file has them otherwise).
+const Q_ROWS = HEADS * HEAD_DIM;
+const K_ROWS = KV_HEADS * HEAD_DIM;
+var<private> row0: u32;
+
+fn weight_row(row: u32) -> Row { return row_at(params.codes, params.scales, min(row0 + row, params.rows - 1u)); }
+fn act_at(node: u32) -> u32 { return ACT_X + node * BLOCKS * 3u; }
+
+fn finish(row: u32, node: u32, y: vec2f) {
+    let d = row % HEAD_DIM;
+    var z = y;
+    if (row < Q_ROWS + K_ROWS) {
+        let at = ROPE_AT + node_position(node) * HEAD_DIM + d; // cosine and sine of the pair
+        let c = vectors[at];
+        let s = vectors[at + 1u];
+        z = vec2f(fma(y.x, c, -(y.y * s)), fma(y.x, s, y.y * c));
+    }
+    if (row < Q_ROWS) {
+        let p = node * Q_ROWS + row;
+        z = z * Q_SCALE;
+        work[Q_AT + (p >> 2u)][p & 3u] = z.x;
+        work[Q_AT + (p >> 2u)][(p & 3u) + 1u] = z.y;
+        return;
+    }
+    let is_value = row >= Q_ROWS + K_ROWS;
+    let head = (row - select(Q_ROWS, Q_ROWS + K_ROWS, is_value)) / HEAD_DIM;
+    let p = (head * CTX + node_slot(node)) * (HEAD_DIM / 2u) + d / 2u;
+    kv[params.kv + select(0u, KV_STRIDE, is_value) + (p >> 2u)][p & 3u] = pack2x16float(clamp(z, vec2f(-65504.0), vec2f(65504.0)));
+}
+
+@compute @workgroup_size(WG)
+fn qkv(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {
+    let nodes = node_count();
+    let token0 = group.y * TOKS;
+    if (token0 >= nodes) {
+        return;
+    }
+    row0 = group.x * ROWS;
+    rms_begin(lid, token0);
+    products(lid, token0);
+    for (var i = lid; i < ROWS / 2u * TOKS; i += WG) {
+        let token = i % TOKS;
+        let r = i / TOKS * 2u;
+        if (row0 + r < params.rows && token0 + token < nodes) {
+            let row = params.row0 + row0 + r;
+            let f = rms_factor(token);
+            let y = vec2f(val[r * TOKS + token], val[(r + 1u) * TOKS + token]);
+            finish(row, token0 + token, fma(y, vec2f(f), bias(row)));
+        }
+    }
+}
