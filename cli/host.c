@@ -5,7 +5,6 @@
  *  - WGPUInstanceDescriptor differs between the two: NULL is the only descriptor that both agree on;
  *  - without a Vulkan driver that it likes, Dawn hands out its Null backend, whose buffers read garbage: refused here;
  *  - the Vulkan loader reads the environment when an instance is made, so SwiftShader is brought in with a new instance. */
-#define _POSIX_C_SOURCE 200809L
 #include "cli/host.h"
 
 #include <fcntl.h>

@@ -1,0 +1,59 @@
+/* main.c: forerun <verb>. Exit status and error line are the same for all verbs: see fr_status. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/verbs.h"
+
+static const fr_verb verbs[] = {
+    {"run", "Answers a prompt. Text goes to standard output as it comes, statistics to standard error.",
+     "MODEL [-p TEXT | -f FILE] [--page FILE]... [options]",
+     "Without -p and -f the prompt is read from standard input. Ctrl-C ends the answer; twice ends the program.\n", fr_verb_run},
+    {"bench", "Measures a model: milliseconds a token in each mode, prefill, loading, and what one step costs.", "MODEL [options]",
+     "Modes take turns on the same prompt and must give the same tokens. Numbers are medians; all samples are listed.\n", fr_verb_bench},
+    {"info", "Tells what a model file holds and what the adapter offers. Reads the file's header only.", "[MODEL] [options]",
+     "Facts about the file need no GPU; without a MODEL the adapter alone is described.\n", fr_verb_info},
+    {"tokenize", "Prints the tokens of a text: one line for each, its id and its text. Needs no GPU.",
+     "MODEL [-p TEXT | -f FILE] [options]", "Without -p and -f the text is read from standard input.\n", fr_verb_tokenize},
+    {"selftest", "Compares every kernel with its twin on the CPU, on this machine's adapter.", "[options]", NULL, fr_verb_selftest},
+};
+enum { FR_VERBS = sizeof verbs / sizeof *verbs };
+
+static void print_usage(FILE *out)
+{
+    fputs("usage: forerun VERB ...\n\n", out);
+    for (size_t i = 0; i < FR_VERBS; i++)
+        fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].summary);
+    fputs("\n\"forerun VERB --help\" lists a verb's options; \"forerun --version\" prints the version.\n"
+          "Exit status: 0 done, 1 the run failed, 2 wrong arguments, 3 bad or unsupported model, 4 no usable GPU.\n",
+          out);
+}
+
+static fr_status dispatch(int argc, char **argv, fr_error_text *err)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+        print_usage(stdout);
+        return FR_OK;
+    }
+    if (!strcmp(word, "--version")) {
+        puts("forerun " FR_VERSION);
+        return FR_OK;
+    }
+    for (size_t i = 0; i < FR_VERBS; i++)
+        if (!strcmp(word, verbs[i].name))
+            return verbs[i].run(&verbs[i], argc - 2, argv + 2, err);
+    if (!word[0])
+        return fr_fail(err, FR_BAD_ARGUMENT, "no verb; \"forerun --help\" lists them");
+    return fr_fail(err, FR_BAD_ARGUMENT, "no verb \"%.40s\"; \"forerun --help\" lists them", word);
+}
+
+int main(int argc, char **argv)
+{
+    fr_error_text err = {0};
+    fr_status status = dispatch(argc, argv, &err);
+    if (fr_flush(&err) != FR_OK && status == FR_OK)
+        status = FR_FAILED;
+    if (err.text[0])
+        fprintf(stderr, "forerun: %s\n", err.text);
+    return (int)status;
+}

@@ -1,0 +1,251 @@
+/* run.c: forerun run. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/json.h"
+#include "cli/verbs.h"
+
+typedef struct run_options {
+    const char *model, *prompt, *file, *system, *mode, *temp, *adapter;
+    fr_list pages, stops;
+    uint32_t max_tokens, window, context;
+    bool raw, json;
+} run_options;
+
+/* The answer as it arrives: printed at once, or kept for --json. */
+typedef struct answer {
+    bool keep;
+    fr_text text;
+    char last; /* byte printed */
+    fr_error_text err;
+} answer;
+
+static fr_args_result parse(const fr_verb *verb, run_options *o, int argc, char **argv, fr_error_text *err)
+{
+    const fr_arg table[] = {
+        {FR_ARG_TEXT, "-p", "TEXT", "the prompt", &o->prompt, 0, 0},
+        {FR_ARG_TEXT, "-f", "FILE", "the prompt from a file (- for standard input)", &o->file, 0, 0},
+        {FR_ARG_LIST, "--page", "FILE", "a text that precedes the prompt, such as a page to ask about", &o->pages, 0, 0},
+        {FR_ARG_TEXT, "--system", "TEXT", "system message instead of the model's own", &o->system, 0, 0},
+        {FR_ARG_FLAG, "--raw", NULL, "no chat template; special tokens written out in the text count", &o->raw, 0, 0},
+        {FR_ARG_COUNT, "-n", "MAX", "at most so many new tokens (default: until the context is full)", &o->max_tokens, 1, 1 << 24},
+        {FR_ARG_TEXT, "--mode", "MODE", "greedy (a readback after every token) or loop (the default)", &o->mode, 0, 0},
+        {FR_ARG_COUNT, "--window", "W", "loop: steps in a command buffer, 1 to 16", &o->window, 1, 16},
+        {FR_ARG_LIST, "--stop", "TEXT", "end where this text would come; may be repeated", &o->stops, 0, 0},
+        {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and answer (default: the model's, 4096 at most)", &o->context, 1, 1 << 24},
+        {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &o->adapter, 0, 0},
+        {FR_ARG_FLAG, "--json", NULL, "one JSON object instead of text and statistics", &o->json, 0, 0},
+        {FR_ARG_TEXT, "--temp", "T", NULL, &o->temp, 0, 0},
+        {FR_ARG_LATER, "--width", "N", NULL, NULL, 0, 0},
+        {FR_ARG_LATER, "--memory", "FILE", NULL, NULL, 0, 0},
+        {FR_ARG_LATER, "--heads", "FILE", NULL, NULL, 0, 0},
+        {FR_ARG_LATER, "--top-k", "K", NULL, NULL, 0, 0},
+        {FR_ARG_LATER, "--top-p", "P", NULL, NULL, 0, 0},
+        {FR_ARG_LATER, "--min-p", "P", NULL, NULL, 0, 0},
+        {FR_ARG_LATER, "--seed", "S", NULL, NULL, 0, 0},
+        {0},
+    };
+    return fr_args_parse(verb, table, argc, argv, &o->model, err);
+}
+
+static fr_status check(const run_options *o, fr_mode *mode, fr_error_text *err)
+{
+    char *end = NULL;
+    *mode = o->mode && !strcmp(o->mode, "greedy") ? FR_MODE_GREEDY : FR_MODE_LOOP;
+    if (!o->model)
+        return fr_fail(err, FR_BAD_ARGUMENT, "run needs a model: forerun run MODEL -p TEXT");
+    if (o->mode && (!strcmp(o->mode, "tree") || !strcmp(o->mode, "adaptive")))
+        return fr_fail(err, FR_BAD_ARGUMENT, "--mode %s is not in this version; use greedy or loop", o->mode);
+    if (o->mode && strcmp(o->mode, "greedy") && strcmp(o->mode, "loop"))
+        return fr_fail(err, FR_BAD_ARGUMENT, "--mode is greedy or loop, not \"%.40s\"", o->mode);
+    if (o->raw && o->system)
+        return fr_fail(err, FR_BAD_ARGUMENT, "--raw has no system message; leave --system out, or write it into the prompt");
+    if (o->temp && (strtod(o->temp, &end) != 0 || end == o->temp || *end))
+        return fr_fail(err, FR_BAD_ARGUMENT, "--temp %.40s: sampling is not in this version; leave it out, or use 0", o->temp);
+    return FR_OK;
+}
+
+/* Pages, then the prompt, an empty line between them. */
+static fr_status user_text(const run_options *o, fr_text *text, fr_error_text *err)
+{
+    fr_status status = FR_OK;
+    for (size_t i = 0; i < o->pages.n && status == FR_OK; i++) {
+        status = fr_text_read(text, o->pages.items[i], err);
+        if (status == FR_OK)
+            status = fr_text_append(text, "\n\n", 2, err);
+    }
+    size_t before = text->size;
+    if (status == FR_OK)
+        status = fr_text_prompt(text, o->prompt, o->file, err);
+    if (status == FR_OK && text->size == before)
+        status = fr_fail(err, FR_BAD_ARGUMENT, "the prompt is empty; give -p TEXT, -f FILE, or a text on standard input");
+    return status;
+}
+
+static size_t encode(fr_engine *engine, const run_options *o, const fr_text *text, uint32_t *ids, size_t cap)
+{
+    if (o->raw)
+        return fr_tokenize(engine, text->data, text->size, true, ids, cap);
+    fr_message messages[2];
+    size_t n = 0;
+    if (o->system)
+        messages[n++] = (fr_message){"system", o->system};
+    messages[n++] = (fr_message){"user", text->data};
+    return fr_chat(engine, messages, n, ids, cap);
+}
+
+static fr_status start(fr_engine *engine, const run_options *o, const fr_text *text, fr_mode mode, fr_error_text *err)
+{
+    size_t n = encode(engine, o, text, NULL, 0);
+    uint32_t *ids = n == SIZE_MAX ? NULL : malloc((n ? n : 1) * sizeof *ids);
+    fr_request request = {.mode = mode, .max_tokens = o->max_tokens, .window = o->window, .stop = o->stops.items, .n_stop = o->stops.n};
+    fr_status status = FR_OK;
+    if (ids && encode(engine, o, text, ids, n) == n)
+        status = fr_generate(engine, ids, n, &request);
+    else if (n == SIZE_MAX && fr_error(engine)[0])
+        status = fr_error_status(engine) == FR_OK ? FR_FAILED : fr_error_status(engine);
+    else
+        status = fr_fail(err, n == SIZE_MAX ? FR_BAD_ARGUMENT : FR_FAILED,
+                         n == SIZE_MAX ? "the prompt can't be tokenised; is it UTF-8?" : "out of memory for a prompt of %zu tokens", n);
+    free(ids);
+    return status == FR_OK ? FR_OK : fr_fail(err, status, "%s", fr_error(engine));
+}
+
+static void take(void *user, fr_engine *engine)
+{
+    answer *a = user;
+    char piece[1024];
+    size_t n;
+    while ((n = fr_take_text(engine, piece, sizeof piece)) > 0) {
+        if (a->keep) {
+            fr_text_append(&a->text, piece, n, &a->err);
+        } else {
+            fwrite(piece, 1, n, stdout);
+            fflush(stdout);
+            a->last = piece[n - 1];
+        }
+    }
+}
+
+static uint64_t stat_count(const fr_engine *e, fr_stat_id id)
+{
+    return (uint64_t)fr_stat(e, id);
+}
+
+static void print_statistics(const fr_engine *e, fr_mode mode)
+{
+    double prefill = fr_stat(e, FR_STAT_PREFILL_MS), prompt = fr_stat(e, FR_STAT_PROMPT_TOKENS), cached = fr_stat(e, FR_STAT_CACHED_TOKENS);
+    fprintf(stderr, "\n%s, %s", fr_info(e, FR_INFO_ADAPTER), mode == FR_MODE_LOOP ? "loop" : "greedy");
+    if (mode == FR_MODE_LOOP)
+        fprintf(stderr, ", window %.0f", fr_stat(e, FR_STAT_WINDOW));
+    fprintf(stderr, ", %.0f dispatches a step\n", fr_stat(e, FR_STAT_DISPATCHES_PER_STEP));
+    fprintf(stderr, "loaded in %.2f s; prompt of %.0f tokens in %.0f ms (%.0f tokens/s); first token after %.0f ms\n",
+            fr_stat(e, FR_STAT_LOAD_MS) / 1000, prompt, prefill, prefill > 0 ? 1000 * (prompt - cached) / prefill : 0,
+            fr_stat(e, FR_STAT_FIRST_TOKEN_MS));
+    fprintf(stderr, "%.0f tokens, %.2f ms each\n", fr_stat(e, FR_STAT_COMPLETION_TOKENS), fr_stat(e, FR_STAT_MS_PER_TOKEN));
+}
+
+static void print_usage(fr_json *j, const fr_engine *e)
+{
+    fr_json_open(j, "usage", '{');
+    fr_json_count(j, "prompt_tokens", stat_count(e, FR_STAT_PROMPT_TOKENS));
+    fr_json_count(j, "completion_tokens", stat_count(e, FR_STAT_COMPLETION_TOKENS));
+    fr_json_count(j, "accepted_prediction_tokens", 0); /* neither mode drafts */
+    fr_json_count(j, "rejected_prediction_tokens", 0);
+    fr_json_count(j, "cached_tokens", stat_count(e, FR_STAT_CACHED_TOKENS));
+    fr_json_close(j, '}');
+}
+
+static void print_timing(fr_json *j, const fr_engine *e)
+{
+    fr_json_open(j, "timing", '{');
+    fr_json_number(j, "load_ms", fr_stat(e, FR_STAT_LOAD_MS));
+    fr_json_number(j, "calibrate_ms", 0); /* neither mode needs it */
+    fr_json_number(j, "prefill_ms", fr_stat(e, FR_STAT_PREFILL_MS));
+    fr_json_number(j, "first_token_ms", fr_stat(e, FR_STAT_FIRST_TOKEN_MS));
+    fr_json_number(j, "decode_ms", fr_stat(e, FR_STAT_DECODE_MS));
+    fr_json_number(j, "ms_per_token", fr_stat(e, FR_STAT_MS_PER_TOKEN));
+    fr_json_close(j, '}');
+}
+
+static void print_json(const fr_engine *e, const answer *a)
+{
+    static const char *const reasons[] = {[FR_FINISH_NONE] = "none",
+                                          [FR_FINISH_STOP] = "stop",
+                                          [FR_FINISH_LENGTH] = "length",
+                                          [FR_FINISH_ABORT] = "abort",
+                                          [FR_FINISH_ERROR] = "error"};
+    fr_json j = {stdout, false};
+    size_t n;
+    const uint32_t *ids = fr_tokens(e, &n);
+    fr_json_open(&j, NULL, '{');
+    fr_json_bytes(&j, "text", a->text.data ? a->text.data : "", a->text.size);
+    fr_json_open(&j, "tokens", '[');
+    for (size_t i = 0; i < n; i++)
+        fr_json_count(&j, NULL, ids[i]);
+    fr_json_close(&j, ']');
+    fr_json_text(&j, "finish_reason", reasons[fr_finish_reason(e)]);
+    print_usage(&j, e);
+    print_timing(&j, e);
+    uint64_t steps = stat_count(e, FR_STAT_STEPS);
+    fr_json_count(&j, "steps", steps);
+    fr_json_number(&j, "tau", steps ? 1 : 0); /* tokens a step yields: one node, one token */
+    fr_json_open(&j, "widths", '{');
+    fr_json_count(&j, "1", steps);
+    fr_json_close(&j, '}');
+    fr_json_count(&j, "window", stat_count(e, FR_STAT_WINDOW));
+    fr_json_count(&j, "dispatches_per_step", stat_count(e, FR_STAT_DISPATCHES_PER_STEP));
+    fr_json_count(&j, "submits", stat_count(e, FR_STAT_SUBMITS));
+    fr_json_text(&j, "adapter", fr_info(e, FR_INFO_ADAPTER));
+    fr_json_close(&j, '}');
+    putchar('\n');
+}
+
+static fr_status answer_prompt(fr_drive *d, const run_options *o, const fr_text *text, fr_mode mode, fr_error_text *err)
+{
+    answer a = {.keep = o->json};
+    fr_status status = start(d->engine, o, text, mode, err);
+    if (status == FR_OK)
+        status = fr_drive_wait(d, take, &a, err);
+    if (status == FR_OK && a.err.status != FR_OK)
+        status = fr_fail(err, a.err.status, "%s", a.err.text);
+    if (a.last && a.last != '\n')
+        putchar('\n');
+    if (status == FR_OK) {
+        if (o->json)
+            print_json(d->engine, &a);
+        status = fr_flush(err);
+        if (!o->json)
+            print_statistics(d->engine, mode);
+    }
+    fr_text_free(&a.text);
+    if (status == FR_OK && fr_interrupted())
+        status = fr_fail(err, FR_FAILED, "interrupted");
+    return status;
+}
+
+fr_status fr_verb_run(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
+{
+    run_options o = {0};
+    fr_args_result result = parse(verb, &o, argc, argv, err);
+    if (result != FR_ARGS_GO)
+        return result == FR_ARGS_HELP ? FR_OK : err->status;
+    fr_mode mode;
+    fr_text text = {0};
+    fr_drive drive = {0};
+    fr_options options = {.context = o.context};
+    fr_status status = check(&o, &mode, err);
+    if (status == FR_OK)
+        status = user_text(&o, &text, err);
+    if (status == FR_OK) {
+        fr_interrupt_catch();
+        status = fr_drive_open(&drive, o.model, o.adapter, &options, !o.json && isatty(STDERR_FILENO), err);
+    }
+    if (status == FR_OK) {
+        status = answer_prompt(&drive, &o, &text, mode, err);
+        fr_drive_close(&drive);
+    }
+    fr_text_free(&text);
+    return status;
+}
