@@ -1,12 +1,10 @@
-/* config.h: what a model is, read from GGUF metadata. */
+/* config.h: what a model is. Read from GGUF metadata by load/read_config.h. */
 #ifndef FR_MODEL_CONFIG_H
 #define FR_MODEL_CONFIG_H
 
 #include <stdint.h>
 
 #include "base/error.h"
-
-typedef struct gguf_meta gguf_meta; /* load/gguf.h */
 
 typedef struct fr_config {
     char architecture[32];    /* "llama" or "qwen2" */
@@ -26,9 +24,5 @@ typedef struct fr_config {
     bool qkv_bias;            /* qwen2 */
     bool tied_head;           /* output.weight absent: the embedding is the head */
 } fr_config;
-
-/* Reads and checks every key the family needs. `tied_head` is set later, by the weight plan. FR_BAD_MODEL names the key,
- * the value found and what is supported. */
-fr_status fr_config_read(fr_config *, const gguf_meta *, fr_error_text *);
 
 #endif

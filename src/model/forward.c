@@ -1,0 +1,433 @@
+#include "model/forward.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/kernels.h"
+
+/* A recorded dispatch. */
+typedef struct command {
+    const fr_pipeline *pipeline;
+    const fr_group *group;
+    uint32_t entry; /* of the parameters */
+    uint32_t x, y, z;
+    bool per_chunk; /* x is the number of attention chunks */
+} command;
+
+typedef struct command_list {
+    command *items;
+    uint32_t count, room;
+    bool built;
+} command_list;
+
+typedef struct bucket {
+    fr_kernel_set *kernels;
+    command_list body, tails[FR_N_TAILS];
+} bucket;
+
+struct fr_forward {
+    fr_gpu *gpu;
+    const fr_config *config;
+    const fr_weights *weights;
+    fr_shape shape;
+    fr_buffer *codes[FR_MAX_POOLS], *scales[FR_MAX_POOLS], *vectors, *act, *work, *params, *state;
+    fr_buffer **kv; /* [n_kv] */
+    uint32_t n_kv, layers_per_kv;
+    fr_group **groups; /* [n_pools * n_kv], made when first used */
+    bucket decode, prefill;
+    fr_gpu_Params *entries;
+    uint32_t n_entries, entries_room, entries_written;
+    bool out_of_memory;
+};
+
+/* ---- buffers ---- */
+
+static uint64_t layer_kv_bytes(const fr_forward *f)
+{
+    return (uint64_t)2 * f->config->n_kv_heads * f->shape.context * f->config->head_dim * 2;
+}
+
+static fr_status make_weight_buffers(fr_forward *f, fr_error_text *e)
+{
+    for (uint32_t p = 0; p < f->weights->n_pools; p++) {
+        f->codes[p] = fr_gpu_buffer(f->gpu, "weight codes", FR_BUFFER_STORAGE, f->weights->pools[p].code_bytes, e);
+        if (!f->codes[p])
+            return e->status;
+        f->scales[p] = fr_gpu_buffer(f->gpu, "weight scales", FR_BUFFER_STORAGE, f->weights->pools[p].scale_bytes, e);
+        if (!f->scales[p])
+            return e->status;
+    }
+    return FR_OK;
+}
+
+static fr_status make_kv_buffers(fr_forward *f, fr_error_text *e)
+{
+    const uint64_t layer = layer_kv_bytes(f), limit = fr_gpu_get_limits(f->gpu)->binding;
+    if (layer > limit)
+        return fr_fail(e, FR_BAD_ARGUMENT, "a context of %u tokens needs %llu MiB a layer, the GPU's bindings hold %llu MiB: use a smaller context",
+                       f->shape.context, (unsigned long long)(layer >> 20), (unsigned long long)(limit >> 20));
+    f->layers_per_kv = (uint32_t)(limit / layer);
+    if (f->layers_per_kv > f->config->n_layers)
+        f->layers_per_kv = f->config->n_layers;
+    f->n_kv = (f->config->n_layers + f->layers_per_kv - 1) / f->layers_per_kv;
+    f->kv = calloc(f->n_kv, sizeof *f->kv);
+    f->groups = calloc((size_t)f->n_kv * f->weights->n_pools, sizeof(fr_group *));
+    if (!f->kv || !f->groups)
+        return fr_fail(e, FR_FAILED, "out of memory");
+    for (uint32_t i = 0; i < f->n_kv; i++) {
+        const uint32_t left = f->config->n_layers - i * f->layers_per_kv;
+        f->kv[i] = fr_gpu_buffer(f->gpu, "keys and values", FR_BUFFER_STORAGE, layer * (left < f->layers_per_kv ? left : f->layers_per_kv), e);
+        if (!f->kv[i])
+            return e->status;
+    }
+    return FR_OK;
+}
+
+/* Cosine and sine of every position and pair, behind the vectors that come from the file. Double precision: the table is the same on every
+ * device, and no shader's cos() is trusted with large angles. */
+static fr_status write_rope(fr_forward *f, fr_error_text *e)
+{
+    const uint32_t pairs = f->config->head_dim / 2;
+    float *row = malloc(sizeof(float) * 2 * pairs);
+    if (!row)
+        return fr_fail(e, FR_FAILED, "out of memory");
+    for (uint32_t position = 0; position < f->shape.context; position++) {
+        for (uint32_t i = 0; i < pairs; i++) {
+            double frequency = pow(f->config->rope_base, -2.0 * i / f->config->rope_dims) * f->config->rope_scale;
+            if (f->weights->rope_factors)
+                frequency /= f->weights->rope_factors[i];
+            row[2 * i] = (float)cos(position * frequency);
+            row[2 * i + 1] = (float)sin(position * frequency);
+        }
+        fr_gpu_write(f->gpu, f->vectors, (f->shape.rope_at + (uint64_t)position * 2 * pairs) * 4, row, sizeof(float) * 2 * pairs);
+    }
+    free(row);
+    return FR_OK;
+}
+
+static fr_status make_buffers(fr_forward *f, fr_error_text *e)
+{
+    const fr_shape *s = &f->shape;
+    const uint64_t vectors = (uint64_t)(s->rope_at + (uint64_t)s->context * f->config->head_dim) * 4;
+    const uint64_t state = fr_forward_tokens_offset() + ((uint64_t)s->context + s->max_nodes) * 4;
+    if (make_weight_buffers(f, e) != FR_OK || make_kv_buffers(f, e) != FR_OK)
+        return e->status;
+    if (!(f->vectors = fr_gpu_buffer(f->gpu, "vectors", FR_BUFFER_STORAGE, vectors, e)) ||
+        !(f->act = fr_gpu_buffer(f->gpu, "activations", FR_BUFFER_STORAGE, (uint64_t)s->act_size * 16, e)) ||
+        !(f->work = fr_gpu_buffer(f->gpu, "work", FR_BUFFER_STORAGE, (uint64_t)s->work_size * 16, e)) ||
+        !(f->state = fr_gpu_buffer(f->gpu, "state", FR_BUFFER_STORAGE, state, e)))
+        return e->status;
+    /* a layer shares one entry; matrices in several parts need one more for each further part */
+    uint32_t entries = 2 * (f->config->n_layers + 1);
+    for (uint32_t l = 0; l < f->config->n_layers; l++) {
+        const fr_layer *layer = &f->weights->layers[l];
+        entries += layer->qkv[0].n_parts + layer->qkv[1].n_parts + layer->qkv[2].n_parts + layer->o.n_parts + layer->gate.n_parts + layer->down.n_parts;
+    }
+    entries += f->weights->embed.n_parts + f->weights->head.n_parts;
+    f->entries_room = entries;
+    f->entries = calloc(entries, sizeof *f->entries);
+    f->params = fr_gpu_buffer(f->gpu, "parameters", FR_BUFFER_UNIFORM, (uint64_t)entries * FR_PARAMS_STRIDE, e);
+    if (!f->entries || !f->params)
+        return fr_fail(e, FR_FAILED, "out of memory");
+    fr_gpu_state(f->gpu, f->state, e);
+    return e->status != FR_OK ? e->status : write_rope(f, e);
+}
+
+uint64_t fr_forward_tokens_offset(void)
+{
+    return sizeof(fr_gpu_Control) + sizeof(uint32_t) * FR_RING;
+}
+
+fr_buffer *fr_forward_state(const fr_forward *f)
+{
+    return f->state;
+}
+
+fr_buffer *fr_forward_weight_buffer(const fr_forward *f, uint32_t sink_buffer)
+{
+    if (sink_buffer >= 2 * FR_MAX_POOLS)
+        return f->vectors;
+    return sink_buffer % 2 ? f->scales[sink_buffer / 2] : f->codes[sink_buffer / 2];
+}
+
+/* ---- command lists ---- */
+
+static const fr_group *group_of(fr_forward *f, uint32_t pool, uint32_t layer, fr_error_text *e)
+{
+    const uint32_t kv = layer / f->layers_per_kv;
+    fr_group **g = &f->groups[kv * f->weights->n_pools + pool];
+    if (!*g) {
+        const fr_bindings b = {f->codes[pool], f->scales[pool], f->vectors, f->act, f->work, f->kv[kv], f->params};
+        *g = fr_gpu_group(f->gpu, &b, e);
+    }
+    return *g;
+}
+
+/* Index of an entry with these parameters, made if there is none like it among the last few. */
+static uint32_t entry_of(fr_forward *f, const fr_gpu_Params *p)
+{
+    for (uint32_t i = 0; i < f->n_entries; i++)
+        if (!memcmp(&f->entries[i], p, sizeof *p))
+            return i;
+    if (f->n_entries == f->entries_room) {
+        f->out_of_memory = true; /* the count in make_buffers is wrong */
+        return 0;
+    }
+    f->entries[f->n_entries] = *p;
+    fr_gpu_write(f->gpu, f->params, (uint64_t)f->n_entries * FR_PARAMS_STRIDE, p, sizeof *p);
+    return f->n_entries++;
+}
+
+static void add(fr_forward *f, command_list *list, command c)
+{
+    if (list->count == list->room) {
+        const uint32_t room = list->room ? 2 * list->room : 64;
+        command *items = realloc(list->items, room * sizeof *items);
+        if (!items) {
+            f->out_of_memory = true;
+            return;
+        }
+        list->items = items;
+        list->room = room;
+    }
+    list->items[list->count++] = c;
+}
+
+static uint32_t over(uint32_t n, uint32_t d)
+{
+    return (n + d - 1) / d;
+}
+
+static fr_gpu_vec4u part_of(const fr_matrix *m, uint32_t i, uint32_t row_offset)
+{
+    return (fr_gpu_vec4u){m->parts[i].code_base, m->parts[i].scale_base, row_offset + m->parts[i].row0, m->parts[i].rows};
+}
+
+static fr_gpu_Params layer_params(const fr_forward *f, uint32_t l)
+{
+    const fr_layer *layer = &f->weights->layers[l];
+    const fr_config *c = f->config;
+    const uint32_t norms = f->weights->norms_base, qkv_rows = (c->n_heads + 2 * c->n_kv_heads) * c->head_dim;
+    return (fr_gpu_Params){
+        .part = {[FR_PART_QKV] = part_of(&layer->qkv[0], 0, 0),
+                 [FR_PART_O] = part_of(&layer->o, 0, 0),
+                 [FR_PART_GATE] = part_of(&layer->gate, 0, 0),
+                 [FR_PART_UP] = part_of(&layer->up, 0, 0),
+                 [FR_PART_DOWN] = part_of(&layer->down, 0, 0)},
+        .kv = (l % f->layers_per_kv) * f->shape.kv_stride * 2,
+        .bias = f->weights->bias_base + l * qkv_rows,
+        .norm_ffn = norms + (2 * l + 1) * c->dim,
+        .norm_next = norms + (2 * l + 2) * c->dim,
+    };
+}
+
+/* One dispatch for each part of a matrix; `tile_rows` rows of it a workgroup. */
+static void add_matrix(fr_forward *f, command_list *list, const bucket *b, const fr_gpu_Params *base, uint32_t layer, const fr_matrix *m, uint32_t slot,
+                       uint32_t row_offset, const fr_tiled *kernel, fr_error_text *e)
+{
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        fr_gpu_Params p = *base;
+        p.part[slot] = part_of(m, i, row_offset);
+        add(f, list,
+            (command){.pipeline = kernel->pipeline,
+                      .group = group_of(f, m->parts[i].pool, layer, e),
+                      .entry = entry_of(f, &p),
+                      .x = over(m->parts[i].rows, kernel->rows),
+                      .y = over(fr_kernel_set_nodes(b->kernels), kernel->tokens),
+                      .z = 1});
+    }
+}
+
+static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
+{
+    const fr_layer *layer = &f->weights->layers[l];
+    const fr_config *c = f->config;
+    const uint32_t nodes = fr_kernel_set_nodes(b->kernels);
+    const fr_gpu_Params base = layer_params(f, l);
+    command_list *list = &b->body;
+    for (uint32_t i = 0, row = 0; i < layer->n_qkv; row += layer->qkv[i++].rows)
+        add_matrix(f, list, b, &base, l, &layer->qkv[i], FR_PART_QKV, row, fr_kernel_qkv(b->kernels, &layer->qkv[i]), e);
+
+    const fr_group *group = group_of(f, layer->o.parts[0].pool, l, e);
+    const fr_attention *a = fr_kernel_attention(b->kernels);
+    const uint32_t entry = entry_of(f, &base);
+    if (a->merge) {
+        add(f, list, (command){.pipeline = a->attend, .group = group, .entry = entry, .x = 1, .y = c->n_kv_heads, .z = nodes, .per_chunk = true});
+        add(f, list,
+            (command){.pipeline = a->merge, .group = group, .entry = entry, .x = over(c->n_heads * c->head_dim / FR_BLOCK, a->merge_blocks), .y = nodes, .z = 1});
+    } else {
+        add(f, list, (command){.pipeline = a->attend, .group = group, .entry = entry, .x = c->n_kv_heads, .y = over(nodes, a->tile_nodes), .z = 1});
+    }
+    add_matrix(f, list, b, &base, l, &layer->o, FR_PART_O, 0, fr_kernel_o(b->kernels, &layer->o), e);
+    for (uint32_t i = 0; i < layer->gate.n_parts; i++) { /* the plan pairs the parts of gate and up */
+        const fr_tiled *k = fr_kernel_gateup(b->kernels, &layer->gate);
+        fr_gpu_Params p = base;
+        p.part[FR_PART_GATE] = part_of(&layer->gate, i, 0);
+        p.part[FR_PART_UP] = part_of(&layer->up, i, 0);
+        add(f, list,
+            (command){.pipeline = k->pipeline,
+                      .group = group_of(f, layer->gate.parts[i].pool, l, e),
+                      .entry = entry_of(f, &p),
+                      .x = over(layer->gate.parts[i].rows, k->rows),
+                      .y = over(nodes, k->tokens),
+                      .z = 1});
+    }
+    add_matrix(f, list, b, &base, l, &layer->down, FR_PART_DOWN, 0, fr_kernel_down(b->kernels, &layer->down), e);
+}
+
+static void add_embedding(fr_forward *f, bucket *b, fr_error_text *e)
+{
+    const fr_matrix *m = &f->weights->embed;
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        fr_gpu_Params p = {.norm_next = f->weights->norms_base};
+        p.part[FR_PART_TABLE] = part_of(m, i, 0);
+        add(f, &b->body,
+            (command){.pipeline = fr_kernel_embed(b->kernels, m),
+                      .group = group_of(f, m->parts[i].pool, 0, e),
+                      .entry = entry_of(f, &p),
+                      .x = over(f->config->dim / FR_BLOCK, 8),
+                      .y = fr_kernel_set_nodes(b->kernels),
+                      .z = 1});
+    }
+}
+
+static void add_tail(fr_forward *f, bucket *b, fr_tail tail, fr_error_text *e)
+{
+    command_list *list = &b->tails[tail];
+    const fr_matrix *m = &f->weights->head;
+    const fr_group *group = group_of(f, m->parts[0].pool, f->config->n_layers - 1, e);
+    uint32_t tile0 = 0;
+    for (uint32_t i = 0; i < m->n_parts && tail != FR_TAIL_NONE; i++) {
+        const fr_tiled *k = fr_kernel_head(b->kernels, m, tail == FR_TAIL_SCORE);
+        fr_gpu_Params p = {.tile0 = tile0};
+        p.part[FR_PART_TABLE] = part_of(m, i, 0);
+        const uint32_t tiles = over(m->parts[i].rows, k->rows);
+        add(f, list,
+            (command){.pipeline = k->pipeline,
+                      .group = group_of(f, m->parts[i].pool, f->config->n_layers - 1, e),
+                      .entry = entry_of(f, &p),
+                      .x = tiles,
+                      .y = tail == FR_TAIL_SCORE ? over(fr_kernel_set_nodes(b->kernels), k->tokens) : 1,
+                      .z = 1});
+        tile0 += tiles;
+    }
+    if (tail == FR_TAIL_SCORE)
+        add(f, list, (command){.pipeline = fr_kernel_score(b->kernels), .group = group, .x = fr_kernel_set_nodes(b->kernels), .y = 1, .z = 1});
+    add(f, list, (command){.pipeline = fr_kernel_advance(b->kernels, tail == FR_TAIL_EMIT), .group = group, .x = 1, .y = 1, .z = 1});
+}
+
+static bool ready(const command_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (!list->items[i].pipeline || !fr_pipeline_ready(list->items[i].pipeline))
+            return false;
+    return true;
+}
+
+static bucket *bucket_of(fr_forward *f, uint32_t nodes)
+{
+    return nodes == 1 ? &f->decode : &f->prefill;
+}
+
+bool fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, fr_error_text *e)
+{
+    bucket *b = bucket_of(f, nodes);
+    if (!b->kernels && !(b->kernels = fr_kernel_set_new(f->gpu, f->config, &f->shape, nodes))) {
+        fr_fail(e, FR_FAILED, "out of memory");
+        return false;
+    }
+    if (!b->body.built) {
+        b->body.built = true;
+        add_embedding(f, b, e);
+        for (uint32_t l = 0; l < f->config->n_layers; l++)
+            add_layer(f, b, l, e);
+    }
+    if (!b->tails[tail].built) {
+        b->tails[tail].built = true;
+        add_tail(f, b, tail, e);
+    }
+    if (f->out_of_memory)
+        fr_fail(e, FR_FAILED, "out of memory");
+    return e->status == FR_OK && ready(&b->body) && ready(&b->tails[tail]);
+}
+
+static uint32_t replay(fr_forward *f, const command_list *list, uint32_t chunks)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const command *c = &list->items[i];
+        fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, c->per_chunk ? chunks : c->x, c->y, c->z);
+    }
+    return list->count;
+}
+
+uint32_t fr_forward_step(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t positions)
+{
+    bucket *b = bucket_of(f, nodes);
+    if (positions > f->shape.context)
+        positions = f->shape.context;
+    const uint32_t chunks = over(positions, FR_CHUNK);
+    return replay(f, &b->body, chunks) + replay(f, &b->tails[tail], chunks);
+}
+
+void fr_forward_copy_scores(fr_forward *f, fr_buffer *to, uint32_t nodes)
+{
+    fr_gpu_copy(f->gpu, f->work, (uint64_t)f->shape.score_at * 16, to, 0, (uint64_t)nodes * sizeof(fr_score_entry));
+}
+
+uint32_t fr_forward_prefill_nodes(const fr_forward *f)
+{
+    return f->shape.max_nodes;
+}
+
+uint64_t fr_forward_step_bytes(const fr_forward *f, uint32_t positions)
+{
+    return f->weights->matrix_bytes + f->weights->vector_bytes + layer_kv_bytes(f) / f->shape.context * positions * f->config->n_layers;
+}
+
+/* ---- life ---- */
+
+fr_forward *fr_forward_new(fr_gpu *gpu, const fr_config *config, const fr_weights *weights, uint32_t context, fr_error_text *e)
+{
+    fr_forward *f = calloc(1, sizeof *f);
+    if (!f) {
+        fr_fail(e, FR_FAILED, "out of memory");
+        return NULL;
+    }
+    f->gpu = gpu;
+    f->config = config;
+    f->weights = weights;
+    fr_shape_init(&f->shape, gpu, config, weights, context);
+    if (make_buffers(f, e) != FR_OK) {
+        fr_forward_free(f);
+        return NULL;
+    }
+    fr_forward_prepare(f, f->shape.max_nodes, FR_TAIL_EMIT, e);
+    fr_forward_prepare(f, f->shape.max_nodes, FR_TAIL_NONE, e);
+    fr_forward_prepare(f, 1, FR_TAIL_EMIT, e);
+    if (e->status != FR_OK) {
+        fr_forward_free(f);
+        return NULL;
+    }
+    return f;
+}
+
+static void free_bucket(bucket *b)
+{
+    fr_kernel_set_free(b->kernels);
+    free(b->body.items);
+    for (int t = 0; t < FR_N_TAILS; t++)
+        free(b->tails[t].items);
+}
+
+void fr_forward_free(fr_forward *f)
+{
+    if (!f)
+        return;
+    free_bucket(&f->decode);
+    free_bucket(&f->prefill);
+    free(f->entries);
+    free(f->groups);
+    free(f->kv);
+    free(f);
+}

@@ -1,0 +1,51 @@
+/* forward.h: one step of the model over N nodes, as dispatches. Buffers, pipelines and parameter entries are made once; a step is a list
+ * of dispatches that is replayed into a command buffer.
+ *
+ * A *bucket* is a number of nodes N with its pipelines. Buckets differ in their tiles only: the bits of every result are the same
+ * (doc/reduction.md). */
+#ifndef FR_MODEL_FORWARD_H
+#define FR_MODEL_FORWARD_H
+
+#include "gpu/gpu.h"
+#include "model/weights.h"
+
+enum { FR_CHUNK = 32 }; /* positions per attention chunk: part of the reduction order */
+
+typedef struct fr_forward fr_forward;
+
+/* What a step ends with. */
+typedef enum fr_tail {
+    FR_TAIL_NONE,  /* prompt tokens that are not the last: no head */
+    FR_TAIL_EMIT,  /* head for the last node, next token appended */
+    FR_TAIL_SCORE, /* head for every node, results into the scores */
+    FR_N_TAILS
+} fr_tail;
+
+typedef struct fr_score_entry { /* one vec4f of SCORE in work */
+    float id, margin, value, unused;
+} fr_score_entry;
+
+/* Makes buffers and starts compiling what the first token needs. `context`: tokens of the KV cache. The weights' structure must outlive it.
+ */
+fr_forward *fr_forward_new(fr_gpu *, const fr_config *, const fr_weights *, uint32_t context, fr_error_text *);
+void fr_forward_free(fr_forward *);
+
+/* Buffers that the loader's sink fills (loader.h numbering). */
+fr_buffer *fr_forward_weight_buffer(const fr_forward *, uint32_t sink_buffer);
+fr_buffer *fr_forward_state(const fr_forward *);
+uint64_t fr_forward_tokens_offset(void); /* of the token ids in the state buffer, bytes */
+
+uint32_t fr_forward_prefill_nodes(const fr_forward *); /* N of the widest bucket */
+/* True once every pipeline of such a step is ready; starts compiling what is missing. */
+bool fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, fr_error_text *);
+
+/* Records one step of a bucket (1, or fr_forward_prefill_nodes) between fr_gpu_begin and fr_gpu_submit. `positions`: upper bound of the
+ * cached and processed tokens after the step. Returns the dispatches recorded. */
+uint32_t fr_forward_step(fr_forward *, uint32_t nodes, fr_tail, uint32_t positions);
+/* Copies the scores of the step just recorded. */
+void fr_forward_copy_scores(fr_forward *, fr_buffer *to, uint32_t nodes);
+
+/* Bytes that a decode step reads: weights, and keys and values of `positions` tokens. */
+uint64_t fr_forward_step_bytes(const fr_forward *, uint32_t positions);
+
+#endif

@@ -1,0 +1,346 @@
+#include "model/kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { FR_WTYPES = 3, ROWS_MIN = 32 };
+
+/* How a kernel cuts its work: a workgroup makes `rows` x `tokens` products; a thread r x t of them, with `lanes` threads to a row. */
+typedef struct tile {
+    uint32_t rows, tokens, r, t, lanes;
+} tile;
+
+struct fr_kernel_set {
+    fr_gpu *gpu;
+    const fr_config *config;
+    const fr_shape *shape;
+    uint32_t nodes;
+    fr_tiled qkv[FR_WTYPES], o[FR_WTYPES], gateup[FR_WTYPES], down[FR_WTYPES], head[FR_WTYPES][2];
+    fr_pipeline *embed[FR_WTYPES], *score, *advance[2];
+    fr_attention attention;
+};
+
+/* ---- sizes ---- */
+
+static uint32_t over(uint32_t n, uint32_t d)
+{
+    return (n + d - 1) / d;
+}
+
+static uint32_t take(uint32_t *end, uint32_t size)
+{
+    const uint32_t at = *end;
+    *end += size;
+    return at;
+}
+
+void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weights *w, uint32_t context)
+{
+    *s = (fr_shape){.context = context};
+    s->max_nodes = fr_gpu_get_limits(gpu)->is_cpu ? 32 : 256;
+    s->kv_stride = c->n_kv_heads * context * (c->head_dim / 8);
+    s->rope_at = (uint32_t)(w->vector_bytes / 4);
+    const uint32_t n = s->max_nodes, heads = c->n_heads * c->head_dim;
+    s->act_x = take(&s->act_size, n * (c->dim / FR_BLOCK) * 3);
+    s->act_a = take(&s->act_size, n * (heads / FR_BLOCK) * 3);
+    s->act_h = take(&s->act_size, n * (c->ffn_dim / FR_BLOCK) * 3);
+    s->x_at = take(&s->work_size, n * (c->dim / 4));
+    s->q_at = take(&s->work_size, n * (heads / 4));
+    s->part_at = take(&s->work_size, over(context, 32) * (heads / 4));
+    s->ml_at = take(&s->work_size, over(context, 32) * c->n_heads);
+    s->head_at = take(&s->work_size, n * (over(c->vocab, ROWS_MIN) + 8));
+    s->score_at = take(&s->work_size, n);
+}
+
+/* ---- choice of tiles ---- */
+
+static uint32_t round_up_2(uint32_t n)
+{
+    uint32_t p = 1;
+    while (p < n)
+        p *= 2;
+    return p;
+}
+
+/* Decode on a GPU: many lanes a row, four rows a thread, so that a step's few bytes are under way at once. On a CPU adapter every thread takes a
+ * row: lanes only cost barriers there. Prefill: square tiles, every load used four times. */
+static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
+{
+    const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
+    if (tokens > 1)
+        return l->is_cpu ? (tile){.rows = 64, .tokens = 32, .r = 1, .t = 4, .lanes = 1} : (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
+    if (l->is_cpu)
+        return (tile){.rows = 64, .tokens = 1, .r = 1, .t = 1, .lanes = 1};
+    const uint32_t most = round_up_2(m->leaves);
+    return (tile){.rows = 32, .tokens = 1, .r = 4, .t = 1, .lanes = most < 32 ? most : 32};
+}
+
+/* ---- building ---- */
+
+static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
+{
+    const fr_config *c = k->config;
+    const fr_shape *s = k->shape;
+    fr_kernel_begin(b, subgroups);
+    fr_kernel_u32(b, "WG", threads);
+    fr_kernel_u32(b, "N", k->nodes);
+    fr_kernel_u32(b, "DIM", c->dim);
+    fr_kernel_u32(b, "FFN", c->ffn_dim);
+    fr_kernel_u32(b, "HEADS", c->n_heads);
+    fr_kernel_u32(b, "KV_HEADS", c->n_kv_heads);
+    fr_kernel_u32(b, "HEAD_DIM", c->head_dim);
+    fr_kernel_u32(b, "CTX", s->context);
+    fr_kernel_u32(b, "KV_STRIDE", s->kv_stride);
+    fr_kernel_u32(b, "ROPE_AT", s->rope_at);
+    fr_kernel_u32(b, "ACT_X", s->act_x);
+    fr_kernel_u32(b, "ACT_A", s->act_a);
+    fr_kernel_u32(b, "ACT_H", s->act_h);
+    fr_kernel_u32(b, "X_AT", s->x_at);
+    fr_kernel_u32(b, "Q_AT", s->q_at);
+    fr_kernel_u32(b, "PART_AT", s->part_at);
+    fr_kernel_u32(b, "ML_AT", s->ml_at);
+    fr_kernel_u32(b, "HEAD_AT", s->head_at);
+    fr_kernel_u32(b, "SCORE_AT", s->score_at);
+    fr_kernel_piece(b, "shared");
+    fr_kernel_piece(b, "lib/bindings");
+    fr_kernel_piece(b, "lib/nodes_chain");
+}
+
+static void matrix_constants(fr_kernel *b, const fr_matrix *m)
+{
+    static const char *const dot[FR_WTYPES] = {[FR_W_Q4S] = "lib/q4s", [FR_W_Q4A] = "lib/q4a", [FR_W_Q8] = "lib/q8"};
+    fr_kernel_u32(b, "BLOCKS", m->cols / FR_BLOCK);
+    fr_kernel_u32(b, "LEAF", m->leaf_blocks);
+    fr_kernel_u32(b, "LEAVES", m->leaves);
+    fr_kernel_u32(b, "ROW_BLOCKS", m->row_blocks);
+    fr_kernel_piece(b, "lib/act");
+    fr_kernel_piece(b, "lib/dot32");
+    fr_kernel_piece(b, dot[m->type]);
+}
+
+/* Prelude and pieces of a kernel over tiles of a matrix. */
+static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m, tile t, uint32_t slot)
+{
+    const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
+    const bool shuffles = t.lanes > 1 && l->subgroup >= t.lanes;
+    const uint32_t threads = t.rows / t.r * (t.tokens / t.t) * t.lanes;
+    common(b, k, threads, shuffles);
+    fr_kernel_piece(b, "lib/state_read");
+    fr_kernel_u32(b, "PART", slot);
+    fr_kernel_u32(b, "ROWS", t.rows);
+    fr_kernel_u32(b, "TOKS", t.tokens);
+    fr_kernel_u32(b, "LANES", t.lanes);
+    fr_kernel_u32(b, "LANE_LEAVES", round_up_2(over(m->leaves, t.lanes)));
+    matrix_constants(b, m);
+    fr_kernel_piece(b, t.t == 1 ? (t.r == 1 ? "lib/tile_r1t1" : "lib/tile_r4t1") : (t.r == 1 ? "lib/tile_r1t4" : "lib/tile_r4t4"));
+    fr_kernel_piece(b, "lib/products");
+    fr_kernel_piece(b, t.lanes == 1 ? "lib/lanes_one" : shuffles ? "lib/lanes_subgroup" : "lib/lanes_workgroup");
+}
+
+static void add_rms(fr_kernel *b, const fr_config *c)
+{
+    fr_kernel_f32(b, "INV_DIM", 1.0f / (float)c->dim);
+    fr_kernel_f32(b, "EPS", c->norm_eps);
+    fr_kernel_piece(b, "lib/rms");
+}
+
+static uint32_t tokens_of(const fr_kernel_set *k)
+{
+    return k->nodes; /* choose_tile only asks whether it is one */
+}
+
+const fr_tiled *fr_kernel_qkv(fr_kernel_set *k, const fr_matrix *m)
+{
+    fr_tiled *out = &k->qkv[m->type];
+    if (out->pipeline)
+        return out;
+    const tile t = choose_tile(k, m, tokens_of(k));
+    fr_kernel b;
+    begin_tiled(&b, k, m, t, FR_PART_QKV);
+    add_rms(&b, k->config);
+    fr_kernel_f32(&b, "Q_SCALE", 1.0f / sqrtf((float)k->config->head_dim));
+    fr_kernel_piece(&b, k->config->qkv_bias ? "lib/bias" : "lib/bias_none");
+    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "qkv", false), t.rows, t.tokens};
+    return out;
+}
+
+static const fr_tiled *residual(fr_kernel_set *k, fr_tiled *out, const fr_matrix *m, bool down)
+{
+    if (out->pipeline)
+        return out;
+    const tile t = choose_tile(k, m, tokens_of(k));
+    fr_kernel b;
+    begin_tiled(&b, k, m, t, down ? FR_PART_DOWN : FR_PART_O);
+    fr_kernel_u32(&b, "ACT_IN", down ? k->shape->act_h : k->shape->act_a);
+    fr_kernel_bool(&b, "NORM_NEXT", down);
+    fr_kernel_piece(&b, "lib/quantise");
+    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "residual", false), t.rows, t.tokens};
+    return out;
+}
+
+const fr_tiled *fr_kernel_o(fr_kernel_set *k, const fr_matrix *m)
+{
+    return residual(k, &k->o[m->type], m, false);
+}
+
+const fr_tiled *fr_kernel_down(fr_kernel_set *k, const fr_matrix *m)
+{
+    return residual(k, &k->down[m->type], m, true);
+}
+
+const fr_tiled *fr_kernel_gateup(fr_kernel_set *k, const fr_matrix *gate)
+{
+    fr_tiled *out = &k->gateup[gate->type];
+    if (out->pipeline)
+        return out;
+    tile t = choose_tile(k, gate, tokens_of(k));
+    t.rows = 64; /* 32 of gate and 32 of up: the quantised block of the hidden layer needs them together */
+    fr_kernel b;
+    begin_tiled(&b, k, gate, t, FR_PART_GATE);
+    add_rms(&b, k->config);
+    fr_kernel_piece(&b, "lib/quantise");
+    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "gateup", false), t.rows / 2, t.tokens};
+    return out;
+}
+
+const fr_tiled *fr_kernel_head(fr_kernel_set *k, const fr_matrix *m, bool every_node)
+{
+    fr_tiled *out = &k->head[m->type][every_node];
+    if (out->pipeline)
+        return out;
+    const tile t = choose_tile(k, m, every_node ? tokens_of(k) : 1);
+    fr_kernel b;
+    begin_tiled(&b, k, m, t, FR_PART_TABLE);
+    add_rms(&b, k->config);
+    fr_kernel_bool(&b, "LAST", !every_node);
+    fr_kernel_u32(&b, "HEAD_TILES", over(m->rows, t.rows));
+    fr_kernel_piece(&b, "lib/best");
+    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "head", false), t.rows, t.tokens};
+    return out;
+}
+
+fr_pipeline *fr_kernel_embed(fr_kernel_set *k, const fr_matrix *m)
+{
+    if (!k->embed[m->type]) {
+        fr_kernel b;
+        common(&b, k, 64, false);
+        fr_kernel_piece(&b, "lib/state_read");
+        fr_kernel_u32(&b, "PART", FR_PART_TABLE);
+        matrix_constants(&b, m);
+        fr_kernel_piece(&b, "lib/quantise");
+        k->embed[m->type] = fr_kernel_build(&b, k->gpu, "embed", false);
+    }
+    return k->embed[m->type];
+}
+
+static uint32_t stream_nodes(const fr_kernel_set *k)
+{
+    const uint32_t group = k->config->n_heads / k->config->n_kv_heads, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
+    const uint32_t row = k->config->head_dim * 11 + 8 * 16 + 16; /* query, values, their quantisation; scores; running state */
+    uint32_t nodes = 16;
+    while (nodes > 1 && (nodes > k->nodes || nodes * group * row > room))
+        nodes /= 2;
+    return nodes;
+}
+
+const fr_attention *fr_kernel_attention(fr_kernel_set *k)
+{
+    fr_attention *a = &k->attention;
+    if (a->attend)
+        return a;
+    const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
+    const bool split = k->nodes == 1;
+    const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
+    fr_kernel b;
+    if (!split) {
+        const uint32_t threads = l->is_cpu ? 64 : 256;
+        a->tile_nodes = stream_nodes(k);
+        common(&b, k, threads, false);
+        fr_kernel_piece(&b, "lib/state_read");
+        fr_kernel_u32(&b, "QNODES", a->tile_nodes);
+        fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
+        fr_kernel_piece(&b, "lib/attend");
+        fr_kernel_piece(&b, "lib/online");
+        fr_kernel_piece(&b, "lib/quantise");
+        a->attend = fr_kernel_build(&b, k->gpu, "attend_stream", false);
+        return a;
+    }
+    const uint32_t threads = l->is_cpu ? 64 : group <= 2 ? 64 : group <= 4 ? 128 : 256;
+    common(&b, k, threads, false);
+    fr_kernel_piece(&b, "lib/state_read");
+    fr_kernel_piece(&b, "lib/attend");
+    a->attend = fr_kernel_build(&b, k->gpu, "attend_split", false);
+    a->merge_blocks = 2;
+    common(&b, k, a->merge_blocks * FR_BLOCK, false);
+    fr_kernel_piece(&b, "lib/state_read");
+    fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
+    fr_kernel_piece(&b, "lib/online");
+    fr_kernel_piece(&b, "lib/quantise");
+    a->merge = fr_kernel_build(&b, k->gpu, "merge", false);
+    return a;
+}
+
+/* The tiles of head.wgsl as the last head pipeline was built; score and advance read what it wrote. */
+static void add_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
+{
+    for (int t = 0; t < FR_WTYPES; t++)
+        if (k->head[t][every_node].pipeline)
+            fr_kernel_u32(b, "HEAD_TILES", over(k->config->vocab, k->head[t][every_node].rows));
+    fr_kernel_piece(b, "lib/best");
+    fr_kernel_piece(b, "lib/best_tiles");
+}
+
+fr_pipeline *fr_kernel_score(fr_kernel_set *k)
+{
+    if (!k->score) {
+        fr_kernel b;
+        common(&b, k, 256, false);
+        fr_kernel_piece(&b, "lib/state_read");
+        add_tiles(&b, k, true);
+        k->score = fr_kernel_build(&b, k->gpu, "score", false);
+    }
+    return k->score;
+}
+
+fr_pipeline *fr_kernel_advance(fr_kernel_set *k, bool emit)
+{
+    if (!k->advance[emit]) {
+        fr_kernel b;
+        common(&b, k, 256, false);
+        fr_kernel_piece(&b, "lib/state_write");
+        fr_kernel_bool(&b, "EMIT", emit);
+        if (emit) {
+            add_tiles(&b, k, false);
+        } else {
+            fr_kernel_u32(&b, "HEAD_TILES", 1);
+            fr_kernel_piece(&b, "lib/best");
+            fr_kernel_piece(&b, "lib/best_tiles");
+        }
+        k->advance[emit] = fr_kernel_build(&b, k->gpu, "advance", true);
+    }
+    return k->advance[emit];
+}
+
+/* ---- life ---- */
+
+fr_kernel_set *fr_kernel_set_new(fr_gpu *gpu, const fr_config *config, const fr_shape *shape, uint32_t nodes)
+{
+    fr_kernel_set *k = calloc(1, sizeof *k);
+    if (k) {
+        k->gpu = gpu;
+        k->config = config;
+        k->shape = shape;
+        k->nodes = nodes;
+    }
+    return k;
+}
+
+void fr_kernel_set_free(fr_kernel_set *k)
+{
+    free(k);
+}
+
+uint32_t fr_kernel_set_nodes(const fr_kernel_set *k)
+{
+    return k->nodes;
+}

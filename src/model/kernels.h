@@ -1,0 +1,49 @@
+/* kernels.h: the pipelines of one bucket, and the sizes and places that their constants need. Which tile suits which device is decided
+ * in kernels.c and nowhere else; the bits of the results don't depend on it. */
+#ifndef FR_MODEL_KERNELS_H
+#define FR_MODEL_KERNELS_H
+
+#include "gpu/kernel.h"
+#include "model/weights.h"
+
+/* Sizes, and where things lie in the act and work buffers (in vec4 elements). */
+typedef struct fr_shape {
+    uint32_t context;    /* slots of the cache */
+    uint32_t max_nodes;  /* N of the widest bucket */
+    uint32_t kv_stride;  /* from a layer's keys to its values */
+    uint32_t rope_at;    /* in f32 of the vectors */
+    uint32_t act_x, act_a, act_h, act_size;
+    uint32_t x_at, q_at, part_at, ml_at, head_at, score_at, work_size;
+} fr_shape;
+void fr_shape_init(fr_shape *, fr_gpu *, const fr_config *, const fr_weights *, uint32_t context);
+
+typedef struct fr_tiled { /* a kernel over tiles of a matrix */
+    fr_pipeline *pipeline;
+    uint32_t rows;   /* of a matrix per workgroup */
+    uint32_t tokens; /* per workgroup */
+} fr_tiled;
+
+typedef struct fr_attention {
+    fr_pipeline *attend;
+    fr_pipeline *merge;    /* NULL: attend goes through all chunks itself */
+    uint32_t merge_blocks; /* blocks of 32 values a workgroup of merge makes */
+    uint32_t tile_nodes;   /* nodes a workgroup of a streaming attend takes */
+} fr_attention;
+
+typedef struct fr_kernel_set fr_kernel_set;
+fr_kernel_set *fr_kernel_set_new(fr_gpu *, const fr_config *, const fr_shape *, uint32_t nodes);
+void fr_kernel_set_free(fr_kernel_set *);
+uint32_t fr_kernel_set_nodes(const fr_kernel_set *);
+
+/* Pipelines are made when first asked for, one for each weight type. Their `pipeline` is NULL if memory ran out. */
+const fr_tiled *fr_kernel_qkv(fr_kernel_set *, const fr_matrix *);
+const fr_tiled *fr_kernel_o(fr_kernel_set *, const fr_matrix *);
+const fr_tiled *fr_kernel_gateup(fr_kernel_set *, const fr_matrix *gate);
+const fr_tiled *fr_kernel_down(fr_kernel_set *, const fr_matrix *);
+const fr_tiled *fr_kernel_head(fr_kernel_set *, const fr_matrix *, bool every_node);
+fr_pipeline *fr_kernel_embed(fr_kernel_set *, const fr_matrix *);
+const fr_attention *fr_kernel_attention(fr_kernel_set *);
+fr_pipeline *fr_kernel_score(fr_kernel_set *);
+fr_pipeline *fr_kernel_advance(fr_kernel_set *, bool emit);
+
+#endif
