@@ -11,6 +11,7 @@ typedef struct fr_chat_template {
     fr_chat_family family;
     bool trims;                /* llama3: contents are trimmed, as its template does */
     bool system_header;        /* llama3: the "Cutting Knowledge Date" lines of Llama-3.1/3.2 precede the system text */
+    bool begins;               /* the template writes the BOS token first (where the vocabulary has one) */
     char default_system[512];  /* system text where the conversation has none ("" : no system message is added) */
 } fr_chat_template;
 
@@ -20,6 +21,7 @@ const char *fr_chat_name(fr_chat_family); /* "chatml", "llama3", "" */
 
 /* Appends the ids of the whole prompt, with the header of the assistant's answer at the end. FR_BAD_ARGUMENT for unknown roles or no
  * messages, FR_BAD_MODEL without a known family. */
-fr_status fr_chat_encode(const fr_chat_template *, const fr_tokenizer *, const fr_message *, size_t n, uint32_t **ids, size_t *n_ids, fr_error_text *);
+fr_status fr_chat_encode(const fr_chat_template *, const fr_tokenizer *, const fr_message *, size_t n, uint32_t **ids, size_t *n_ids,
+                         fr_error_text *);
 
 #endif
