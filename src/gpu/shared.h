@@ -7,6 +7,10 @@
 #define FR_SHARED_u32 uint32_t
 #define FR_SHARED_i32 int32_t
 #define FR_SHARED_f32 float
+#define FR_SHARED_vec4u fr_gpu_vec4u
+typedef struct fr_gpu_vec4u {
+    uint32_t x, y, z, w;
+} fr_gpu_vec4u;
 #define FR_STRUCT_BEGIN(name) typedef struct fr_gpu_##name {
 #define FR_FIELD(type, name) FR_SHARED_##type name;
 #define FR_FIELD_ARRAY(type, name, count) FR_SHARED_##type name[count];
@@ -19,10 +23,11 @@
 #undef FR_FIELD_ARRAY
 #undef FR_STRUCT_END
 
+enum { FR_PART_QKV, FR_PART_O, FR_PART_GATE, FR_PART_UP, FR_PART_DOWN, FR_PART_TABLE /* embedding or head */ }; /* Params.part */
 enum { FR_RUN_ON = 0, FR_RUN_END = 1, FR_RUN_LIMIT = 2, FR_RUN_NOT_FINITE = 3 }; /* Control.finished */
 enum { FR_RING = 512 }; /* tokens; more than two windows can emit, so the host never misses one */
 
 _Static_assert(sizeof(fr_gpu_Control) == 64, "the state buffer's layout depends on it");
-_Static_assert(sizeof(fr_gpu_Params) == 48, "uniform entries");
+_Static_assert(sizeof(fr_gpu_Params) == 128, "uniform entries");
 
 #endif

@@ -297,24 +297,25 @@ static void add_tail(fr_forward *f, bucket *b, fr_tail tail, fr_error_text *e)
     command_list *list = &b->tails[tail];
     const fr_matrix *m = &f->weights->head;
     const fr_group *group = group_of(f, m->parts[0].pool, f->config->n_layers - 1, e);
-    uint32_t tile0 = 0;
+    uint32_t tile0 = 0, entry = 0;
     for (uint32_t i = 0; i < m->n_parts && tail != FR_TAIL_NONE; i++) {
         const fr_tiled *k = fr_kernel_head(b->kernels, m, tail == FR_TAIL_SCORE);
         fr_gpu_Params p = {.tile0 = tile0};
         p.part[FR_PART_TABLE] = part_of(m, i, 0);
         const uint32_t tiles = over(m->parts[i].rows, k->rows);
+        entry = entry_of(f, &p);
         add(f, list,
             (command){.pipeline = k->pipeline,
-                      .group = group_of(f, m->parts[i].pool, f->config->n_layers - 1, e),
-                      .entry = entry_of(f, &p),
+                      .group = group = group_of(f, m->parts[i].pool, f->config->n_layers - 1, e),
+                      .entry = entry,
                       .x = tiles,
                       .y = tail == FR_TAIL_SCORE ? over(fr_kernel_set_nodes(b->kernels), k->tokens) : 1,
                       .z = 1});
         tile0 += tiles;
     }
     if (tail == FR_TAIL_SCORE)
-        add(f, list, (command){.pipeline = fr_kernel_score(b->kernels), .group = group, .x = fr_kernel_set_nodes(b->kernels), .y = 1, .z = 1});
-    add(f, list, (command){.pipeline = fr_kernel_advance(b->kernels, tail == FR_TAIL_EMIT), .group = group, .x = 1, .y = 1, .z = 1});
+        add(f, list, (command){.pipeline = fr_kernel_score(b->kernels), .group = group, .entry = entry, .x = fr_kernel_set_nodes(b->kernels), .y = 1, .z = 1});
+    add(f, list, (command){.pipeline = fr_kernel_advance(b->kernels, tail == FR_TAIL_EMIT), .group = group, .entry = entry, .x = 1, .y = 1, .z = 1});
 }
 
 static bool ready(const command_list *list)

@@ -1,0 +1,329 @@
+/* session.c: the life of a request.
+ *
+ * 1. fr_generate() compares the prompt with what the cache holds, writes the new ids and the control block, and returns.
+ * 2. fr_poll() submits. The prompt goes in steps of up to N tokens, one a submission; then windows of W decode steps, one command buffer each.
+ *    Two submissions are in flight (one in `greedy`): the next is submitted before the previous is read.
+ * 3. Each submission ends with a copy of the control block and the ring, which is mapped when the GPU gets there. Reading it, the host learns new
+ *    tokens and whether the request is finished. The GPU never waits for the host to decide: steps behind the end of a reply do nothing.
+ * 4. Once the request is finished, stopped or aborted and nothing is in flight any more, the engine is ready. What the cache holds stays. */
+#include "session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { READBACK_BYTES = sizeof(fr_gpu_Control) + 4 * FR_RING };
+
+typedef struct readback {
+    fr_gpu_Control control;
+    uint32_t ring[FR_RING];
+} readback;
+_Static_assert(sizeof(readback) == READBACK_BYTES, "layout of the state buffer");
+
+fr_status fr_session_init(fr_engine *e)
+{
+    e->score_nodes = fr_forward_prefill_nodes(e->forward);
+    const uint64_t scores = (uint64_t)e->score_nodes * sizeof(fr_score_entry);
+    for (int i = 0; i < FR_WINDOWS; i++)
+        if (!(e->windows[i].readback =
+                  fr_gpu_buffer(e->gpu, "read-back", FR_BUFFER_READBACK, scores > READBACK_BYTES ? scores : READBACK_BYTES, &e->error)))
+            return e->error.status;
+    e->history = malloc(sizeof *e->history * ((size_t)e->context + 1));
+    return e->history ? FR_OK : fr_fail(&e->error, FR_FAILED, "out of memory");
+}
+
+void fr_session_free(fr_engine *e)
+{
+    fr_detokenizer_free(e->run.text);
+    free(e->history);
+}
+
+/* ---- starting ---- */
+
+static fr_status refuse(fr_engine *e, const char *what)
+{
+    e->error.status = FR_OK; /* the engine is as before: only the message is new */
+    fr_fail(&e->error, FR_BAD_ARGUMENT, "%s", what);
+    return FR_BAD_ARGUMENT;
+}
+
+static fr_status check(fr_engine *e, const uint32_t *ids, size_t n)
+{
+    if (e->state == FR_STATE_FAILED)
+        return e->error.status;
+    if (e->state != FR_STATE_READY)
+        return refuse(e, "the engine is busy: poll until it is ready");
+    if (!n)
+        return refuse(e, "the prompt is empty: give at least one token");
+    if (n > e->context) {
+        e->error.status = FR_OK;
+        return fr_fail(&e->error, FR_BAD_ARGUMENT, "the prompt has %zu tokens, the context holds %u: shorten it or load with a larger context", n, e->context);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= e->config->vocab) {
+            e->error.status = FR_OK;
+            return fr_fail(&e->error, FR_BAD_ARGUMENT, "token %zu of the prompt is %u, the vocabulary has %u", i, ids[i], e->config->vocab);
+        }
+    return FR_OK;
+}
+
+/* Writes the ids from `cached` on and the control block: the GPU's view of a new request. */
+static void set_state(fr_engine *e, const uint32_t *ids, uint32_t n, uint32_t cached, uint32_t limit, bool ignore_eos)
+{
+    fr_gpu_Control c = {.pos = cached, .end = n, .limit = limit, .epoch = ++e->run.epoch};
+    if (!ignore_eos)
+        c.n_ends = (uint32_t)fr_tokenizer_ends(e->tokenizer, c.ends);
+    memcpy(e->history + cached, ids + cached, sizeof *ids * (n - cached));
+    e->history_end = n;
+    e->cache_end = cached;
+    fr_buffer *state = fr_forward_state(e->forward);
+    fr_gpu_write(e->gpu, state, fr_forward_tokens_offset() + 4 * (uint64_t)cached, ids + cached, 4 * (size_t)(n - cached));
+    fr_gpu_write(e->gpu, state, 0, &c, sizeof c);
+}
+
+static void start_run(fr_engine *e, fr_task task)
+{
+    const uint32_t epoch = e->run.epoch;
+    fr_detokenizer_free(e->run.text);
+    e->run = (fr_run){.task = task, .epoch = epoch, .start_ms = fr_now(e), .submits0 = fr_gpu_submits(e->gpu)};
+    e->error = (fr_error_text){0};
+    e->state = FR_STATE_PREFILLING;
+}
+
+/* Tokens of the prompt that the cache holds. The last one is always computed: its logits are needed. */
+static uint32_t common_prefix(const fr_engine *e, const uint32_t *ids, uint32_t n)
+{
+    uint32_t i = 0;
+    while (i < e->cache_end && i + 1 < n && e->history[i] == ids[i])
+        i++;
+    return i;
+}
+
+fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_request *request)
+{
+    const fr_request r = request ? *request : (fr_request){0};
+    if (check(e, ids, n) != FR_OK)
+        return e->error.status;
+    if (r.mode != FR_MODE_GREEDY && r.mode != FR_MODE_LOOP)
+        return refuse(e, "unknown mode: greedy and loop exist");
+    if (r.window > FR_MAX_WINDOW)
+        return refuse(e, "a window has 1 to 16 steps");
+    if (r.n_stop > FR_MAX_STOPS)
+        return refuse(e, "at most 16 stop strings are possible");
+    start_run(e, FR_TASK_GENERATE);
+    fr_run *run = &e->run;
+    run->mode = r.mode;
+    run->window = r.mode == FR_MODE_GREEDY ? 1 : r.window ? r.window : e->device.is_cpu ? 1 : 4;
+    run->prompt = (uint32_t)n;
+    run->cached = run->submitted = common_prefix(e, ids, run->prompt);
+    run->limit = r.max_tokens && r.max_tokens < e->context - run->prompt ? run->prompt + r.max_tokens : e->context;
+    run->text = fr_detokenizer_new(e->tokenizer, r.stop, r.n_stop);
+    if (!run->text) {
+        fr_fail(&e->error, FR_FAILED, "out of memory");
+        fr_engine_fail(e);
+        return FR_FAILED;
+    }
+    set_state(e, ids, run->prompt, run->cached, run->limit, r.ignore_eos);
+    if (run->limit <= run->prompt) { /* a full context: no token fits behind the prompt */
+        run->finish = FR_FINISH_LENGTH;
+        run->stopping = true;
+    }
+    return FR_OK;
+}
+
+fr_status fr_score(fr_engine *e, const uint32_t *ids, size_t n, uint32_t *top, float *margin)
+{
+    if (check(e, ids, n) != FR_OK)
+        return e->error.status;
+    start_run(e, FR_TASK_SCORE);
+    e->run.prompt = e->run.limit = (uint32_t)n;
+    e->run.top = top;
+    e->run.margin = margin;
+    set_state(e, ids, (uint32_t)n, 0, UINT32_MAX, true);
+    return FR_OK;
+}
+
+void fr_abort(fr_engine *e)
+{
+    if (e->state != FR_STATE_PREFILLING && e->state != FR_STATE_DECODING)
+        return;
+    e->run.stopping = true;
+    if (e->run.finish == FR_FINISH_NONE)
+        e->run.finish = FR_FINISH_ABORT;
+}
+
+void fr_reset(fr_engine *e)
+{
+    if (e->state == FR_STATE_READY)
+        e->cache_end = 0;
+}
+
+/* ---- submitting ---- */
+
+static fr_window *free_window(fr_engine *e)
+{
+    const uint32_t depth = e->run.task == FR_TASK_SCORE || e->run.mode == FR_MODE_LOOP ? FR_WINDOWS : 1;
+    return e->in_flight < depth ? &e->windows[(e->oldest + e->in_flight) % FR_WINDOWS] : NULL;
+}
+
+static void submitted(fr_engine *e, fr_window *w)
+{
+    fr_gpu_submit(e->gpu);
+    fr_gpu_map(e->gpu, w->readback);
+    w->in_flight = true;
+    e->in_flight++;
+}
+
+/* One step of the prompt. False: its pipelines are still compiling. */
+static bool submit_prefill(fr_engine *e, fr_window *w)
+{
+    fr_run *run = &e->run;
+    const bool scoring = run->task == FR_TASK_SCORE;
+    const uint32_t left = run->prompt - run->submitted, widest = fr_forward_prefill_nodes(e->forward);
+    const uint32_t nodes = left == 1 && !scoring ? 1 : widest, take = left < nodes ? left : nodes;
+    const fr_tail tail = scoring ? FR_TAIL_SCORE : take == left ? FR_TAIL_EMIT : FR_TAIL_NONE;
+    if (!fr_forward_prepare(e->forward, nodes, tail, &e->error))
+        return false;
+    w->first = run->submitted;
+    w->nodes = take;
+    run->submitted += take;
+    fr_gpu_begin(e->gpu);
+    fr_forward_step(e->forward, nodes, tail, run->submitted);
+    if (scoring)
+        fr_forward_copy_scores(e->forward, w->readback, take);
+    else
+        fr_gpu_copy(e->gpu, fr_forward_state(e->forward), 0, w->readback, 0, READBACK_BYTES);
+    submitted(e, w);
+    return true;
+}
+
+static bool submit_window(fr_engine *e, fr_window *w)
+{
+    fr_run *run = &e->run;
+    if (!fr_forward_prepare(e->forward, 1, FR_TAIL_EMIT, &e->error))
+        return false;
+    fr_gpu_begin(e->gpu);
+    for (uint32_t i = 0; i < run->window && run->submitted + 1 < run->limit; i++)
+        e->dispatches = fr_forward_step(e->forward, 1, FR_TAIL_EMIT, ++run->submitted);
+    fr_gpu_copy(e->gpu, fr_forward_state(e->forward), 0, w->readback, 0, READBACK_BYTES);
+    submitted(e, w);
+    return true;
+}
+
+static bool submit_next(fr_engine *e)
+{
+    fr_run *run = &e->run;
+    fr_window *w = free_window(e);
+    if (!w || run->stopping)
+        return false;
+    if (run->submitted < run->prompt)
+        return submit_prefill(e, w);
+    /* the step that processes position limit - 2 emits the last token */
+    if (run->task == FR_TASK_GENERATE && run->submitted + 1 < run->limit)
+        return submit_window(e, w);
+    return false;
+}
+
+/* ---- reading ---- */
+
+static void finish(fr_run *run, fr_finish reason)
+{
+    if (run->finish == FR_FINISH_NONE)
+        run->finish = reason;
+    run->stopping = true;
+}
+
+static void take_token(fr_engine *e, uint32_t id)
+{
+    fr_run *run = &e->run;
+    if (e->history_end <= e->context)
+        e->history[e->history_end++] = id;
+    run->emitted++;
+    if (run->finish != FR_FINISH_NONE)
+        return; /* behind a stop string, or after an abort */
+    run->shown++;
+    if (!fr_detokenizer_push(run->text, id))
+        finish(run, FR_FINISH_STOP);
+}
+
+static void read_control(fr_engine *e, fr_window *w)
+{
+    fr_run *run = &e->run;
+    readback r;
+    if (!fr_gpu_take(e->gpu, w->readback, &r, sizeof r) || r.control.epoch != run->epoch)
+        return;
+    const double now = fr_now(e);
+    if (r.control.emitted > run->emitted) {
+        if (!run->emitted)
+            run->first_ms = now;
+        run->last_ms = now;
+        e->state = FR_STATE_DECODING;
+    }
+    while (run->emitted < r.control.emitted)
+        take_token(e, r.ring[run->emitted % FR_RING]);
+    e->cache_end = r.control.pos;
+    run->steps = r.control.steps;
+    if (r.control.finished == FR_RUN_END)
+        finish(run, FR_FINISH_STOP);
+    else if (r.control.finished == FR_RUN_LIMIT)
+        finish(run, FR_FINISH_LENGTH);
+    else if (r.control.finished == FR_RUN_NOT_FINITE) {
+        e->error = (fr_error_text){0};
+        fr_fail(&e->error, FR_FAILED, "the model gave no finite logits at position %u on adapter \"%s\": try another adapter, or check the model file",
+                r.control.pos, e->adapter);
+        finish(run, FR_FINISH_ERROR);
+    }
+    if (run->finish != FR_FINISH_NONE)
+        fr_detokenizer_end(run->text);
+}
+
+static void read_scores(fr_engine *e, fr_window *w)
+{
+    const size_t size = sizeof(fr_score_entry) * w->nodes;
+    fr_score_entry *scores = malloc(size);
+    if (!scores || !fr_gpu_take(e->gpu, w->readback, scores, size)) {
+        free(scores);
+        fr_fail(&e->error, FR_FAILED, "out of memory");
+        fr_engine_fail(e);
+        return;
+    }
+    for (uint32_t i = 0; i < w->nodes; i++) {
+        e->run.top[w->first + i] = (uint32_t)scores[i].id;
+        if (e->run.margin)
+            e->run.margin[w->first + i] = scores[i].margin;
+    }
+    free(scores);
+    e->cache_end = w->first + w->nodes;
+    if (e->cache_end == e->run.prompt)
+        finish(&e->run, FR_FINISH_LENGTH);
+}
+
+static bool read_oldest(fr_engine *e)
+{
+    fr_window *w = &e->windows[e->oldest];
+    if (!e->in_flight || !fr_gpu_mapped(w->readback))
+        return false;
+    if (e->run.task == FR_TASK_SCORE)
+        read_scores(e, w);
+    else
+        read_control(e, w);
+    w->in_flight = false;
+    e->in_flight--;
+    e->oldest = (e->oldest + 1) % FR_WINDOWS;
+    return true;
+}
+
+void fr_session_poll(fr_engine *e)
+{
+    while (e->state != FR_STATE_FAILED && (submit_next(e) || read_oldest(e)))
+        if (fr_gpu_error(e->gpu)->status != FR_OK)
+            return;
+    if (e->error.status == FR_FAILED && e->run.finish != FR_FINISH_ERROR) {
+        fr_engine_fail(e);
+        return;
+    }
+    if (e->run.stopping && !e->in_flight && e->state != FR_STATE_FAILED) {
+        if (e->run.text)
+            fr_detokenizer_end(e->run.text);
+        e->state = FR_STATE_READY;
+    }
+}

@@ -1,0 +1,83 @@
+/* session.h: the engine's insides. session.c is the state machine of a request (read it first); engine.c is the rest of the API. */
+#ifndef FR_SESSION_H
+#define FR_SESSION_H
+
+#include "load/loader.h"
+#include "model/forward.h"
+#include "text/chat.h"
+#include "text/detokenizer.h"
+
+enum {
+    FR_WINDOWS = 2,      /* in flight at most */
+    FR_MAX_WINDOW = 16,  /* steps */
+    FR_MAX_STOPS = 16
+};
+
+/* One submission under way. */
+typedef struct fr_window {
+    fr_buffer *readback; /* Control and ring; or the scores of one step */
+    bool in_flight;
+    uint32_t first;      /* scoring: index of the step's first token */
+    uint32_t nodes;
+} fr_window;
+
+typedef enum fr_task { FR_TASK_NONE, FR_TASK_GENERATE, FR_TASK_SCORE } fr_task;
+
+/* What the host knows of the request in flight. Positions count tokens of the sequence. */
+typedef struct fr_run {
+    fr_task task;
+    fr_mode mode;
+    uint32_t window;        /* W */
+    uint32_t prompt;        /* tokens of the prompt */
+    uint32_t cached;        /* of these, in the cache from before */
+    uint32_t limit;         /* positions at which the request is complete */
+    uint32_t submitted;     /* positions that will be processed once everything submitted has run */
+    uint32_t emitted;       /* tokens read from the ring */
+    uint32_t shown;         /* of these, before a stop string */
+    uint32_t epoch;
+    uint32_t steps;
+    bool stopping;          /* nothing more is submitted */
+    fr_finish finish;
+    fr_detokenizer *text;
+    uint32_t *top;          /* scoring: the caller's */
+    float *margin;
+    double start_ms, first_ms, last_ms;
+    uint64_t submits0;
+} fr_run;
+
+struct fr_engine {
+    fr_device device;
+    fr_options options;
+    char adapter[256], name[128];
+    fr_state state;
+    fr_error_text error;
+    bool ended;             /* fr_feed_end() was called */
+    double load_start_ms, load_ms, compile_start_ms, compile_ms;
+    fr_gpu *gpu;
+    fr_loader *loader;
+    fr_forward *forward;
+    const fr_config *config;
+    fr_tokenizer *tokenizer;
+    fr_chat_template chat;
+    uint32_t context;
+    fr_window windows[FR_WINDOWS];
+    uint32_t oldest, in_flight;
+    fr_run run;
+    uint32_t *history;      /* [context + 1] ids of the sequence on the GPU */
+    uint32_t history_end;   /* ids known to the host */
+    uint32_t cache_end;     /* of these, keys and values in the cache */
+    uint32_t dispatches;    /* of the last decode step */
+    uint32_t score_nodes;   /* room of the read-back buffers in scores */
+};
+
+double fr_now(const fr_engine *);
+/* Moves the engine to FR_STATE_FAILED with the error recorded in e->error, or the given one. */
+void fr_engine_fail(fr_engine *);
+
+/* Buffers of the session, once the model's are there. */
+fr_status fr_session_init(fr_engine *);
+/* Moves the request in flight. */
+void fr_session_poll(fr_engine *);
+void fr_session_free(fr_engine *);
+
+#endif
