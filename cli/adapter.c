@@ -167,7 +167,7 @@ fr_status fr_adapter_measure(fr_host *host, fr_costs *costs, fr_error_text *err)
     WGPULimits limits = WGPU_LIMITS_INIT;
     wgpuDeviceGetLimits(device->device, &limits);
     uint64_t most = limits.maxStorageBufferBindingSize < limits.maxBufferSize ? limits.maxStorageBufferBindingSize : limits.maxBufferSize;
-    uint64_t bytes = UINT64_C(1) << (device->is_cpu ? 26 : 29);
+    uint64_t bytes = UINT64_C(1) << (device->is_cpu ? 24 : 29);
     while (bytes > most)
         bytes /= 2;
     probe p;

@@ -92,7 +92,7 @@ static fr_status feed_file(fr_drive *d, FILE *file, const char *path, bool progr
             show_progress(d->engine, done);
     }
     free(piece);
-    if (status == FR_OK && ferror(file))
+    if (status == FR_OK && ferror(file) && !interrupted)
         return fr_fail(err, FR_BAD_MODEL, "%s: %s after %llu bytes", path, strerror(errno), (unsigned long long)done);
     if (status == FR_OK && !interrupted)
         status = fr_feed_end(d->engine);

@@ -1,0 +1,284 @@
+/* bench.c: forerun bench. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/adapter.h"
+#include "cli/json.h"
+#include "cli/verbs.h"
+
+enum { FR_BENCH_REPEATS = 50, FR_BENCH_MODES = 2 };
+
+static const struct {
+    const char *name;
+    fr_mode mode;
+} modes[FR_BENCH_MODES] = {{"greedy", FR_MODE_GREEDY}, {"loop", FR_MODE_LOOP}};
+
+typedef struct bench {
+    const char *model, *adapter;
+    uint32_t tokens, prompt_tokens, repeats, window, context;
+    bool json, talk;
+    fr_drive drive;
+    uint32_t *prompt;
+    uint32_t *first; /* tokens of the first run; every other run must give them again */
+    size_t n_first;
+    fr_costs costs;
+    double prefill_ms[FR_BENCH_REPEATS];
+    double token_ms[FR_BENCH_MODES][FR_BENCH_REPEATS];
+    double submits[FR_BENCH_MODES], window_used;
+} bench;
+
+static double number(const bench *b, fr_stat_id id)
+{
+    return fr_stat(b->drive.engine, id);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *samples, uint32_t n)
+{
+    double sorted[FR_BENCH_REPEATS];
+    memcpy(sorted, samples, n * sizeof *samples);
+    qsort(sorted, n, sizeof *sorted, by_value);
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+/* A software adapter is some hundred times slower, and less of everything tells as much there. */
+static void set_defaults(bench *b)
+{
+    bool cpu = fr_host_device(b->drive.host)->is_cpu;
+    b->tokens = b->tokens ? b->tokens : cpu ? 16 : 64;
+    b->prompt_tokens = b->prompt_tokens ? b->prompt_tokens : cpu ? 128 : 512;
+    b->repeats = b->repeats ? b->repeats : cpu ? 3 : 5;
+}
+
+/* Ordinary tokens, any order: what a step costs does not depend on them. */
+static fr_status make_prompt(bench *b, fr_error_text *err)
+{
+    uint32_t vocab = (uint32_t)number(b, FR_STAT_VOCABULARY), n = 0, state = 1;
+    double context = number(b, FR_STAT_CONTEXT);
+    if ((double)b->prompt_tokens + (double)b->tokens > context)
+        return fr_fail(err, FR_BAD_ARGUMENT, "%u + %u tokens do not fit a context of %.0f; lower --prompt-tokens or -n, or raise --context",
+                       b->prompt_tokens, b->tokens, context);
+    b->prompt = malloc(b->prompt_tokens * sizeof *b->prompt);
+    b->first = malloc(b->tokens * sizeof *b->first);
+    if (!b->prompt || !b->first)
+        return fr_fail(err, FR_FAILED, "out of memory for %u tokens", b->prompt_tokens + b->tokens);
+    for (uint32_t tries = 0; n < b->prompt_tokens && tries < 100 * b->prompt_tokens; tries++) {
+        size_t size;
+        state = state * 1664525u + 1013904223u;
+        uint32_t id = (state >> 8) % vocab;
+        fr_token_bytes(b->drive.engine, id, &size);
+        if (size)
+            b->prompt[n++] = id;
+    }
+    return n == b->prompt_tokens ? FR_OK
+                                 : fr_fail(err, FR_BAD_MODEL, "the vocabulary has hardly any ordinary tokens; is the file damaged?");
+}
+
+static fr_status generate(bench *b, fr_mode mode, uint32_t tokens, fr_error_text *err)
+{
+    fr_request request = {.mode = mode, .max_tokens = tokens, .window = b->window, .ignore_eos = true};
+    fr_status status = fr_generate(b->drive.engine, b->prompt, b->prompt_tokens, &request);
+    if (status != FR_OK)
+        return fr_fail(err, status, "%s", fr_error(b->drive.engine));
+    status = fr_drive_wait(&b->drive, NULL, NULL, err);
+    if (status == FR_OK && fr_interrupted())
+        return fr_fail(err, FR_FAILED, "interrupted");
+    return status;
+}
+
+/* Speed of a wrong answer is worth nothing: all runs have to agree. */
+static fr_status check_tokens(bench *b, const char *mode, fr_error_text *err)
+{
+    size_t n;
+    const uint32_t *ids = fr_tokens(b->drive.engine, &n);
+    if (n != b->tokens)
+        return fr_fail(err, FR_FAILED, "%s gave %zu tokens instead of %u", mode, n, b->tokens);
+    if (!b->n_first) {
+        memcpy(b->first, ids, n * sizeof *ids);
+        b->n_first = n;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] != b->first[i])
+            return fr_fail(err, FR_FAILED, "%s gave token %u instead of %u at place %zu: runs of the same prompt disagree on %s", mode,
+                           ids[i], b->first[i], i, fr_info(b->drive.engine, FR_INFO_ADAPTER));
+    return FR_OK;
+}
+
+static void say(const bench *b, const char *what, uint32_t i)
+{
+    if (b->talk)
+        fprintf(stderr, "\r%-8s %u of %u   ", what, i + 1, b->repeats);
+}
+
+static fr_status measure(bench *b, fr_error_text *err)
+{
+    fr_status status = generate(b, FR_MODE_LOOP, b->tokens, err); /* warms everything up */
+    for (uint32_t i = 0; i < b->repeats && status == FR_OK; i++) {
+        say(b, "prefill", i);
+        fr_reset(b->drive.engine);
+        status = generate(b, FR_MODE_LOOP, 1, err);
+        b->prefill_ms[i] = number(b, FR_STAT_PREFILL_MS);
+    }
+    for (uint32_t i = 0; i < b->repeats; i++)
+        for (uint32_t k = 0; k < FR_BENCH_MODES && status == FR_OK; k++) {
+            uint32_t m = (i + k) % FR_BENCH_MODES; /* who goes first alternates */
+            say(b, modes[m].name, i);
+            status = generate(b, modes[m].mode, b->tokens, err);
+            if (status == FR_OK)
+                status = check_tokens(b, modes[m].name, err);
+            b->token_ms[m][i] = number(b, FR_STAT_MS_PER_TOKEN);
+            b->submits[m] = number(b, FR_STAT_SUBMITS);
+            if (modes[m].mode == FR_MODE_LOOP)
+                b->window_used = number(b, FR_STAT_WINDOW);
+        }
+    if (status == FR_OK)
+        status = fr_adapter_measure(b->drive.host, &b->costs, err);
+    if (b->talk)
+        fputs("\r                            \r", stderr);
+    return status;
+}
+
+/* What a step must cost: its dispatches, one after the other, and its bytes, read once. The GPU may do both at a time, so the larger of
+ * the two is the floor. */
+static double dispatch_ms(const bench *b)
+{
+    return number(b, FR_STAT_DISPATCHES_PER_STEP) * b->costs.dispatch_us / 1000;
+}
+static double read_ms(const bench *b)
+{
+    return number(b, FR_STAT_BYTES_PER_STEP) / b->costs.bytes_per_ms;
+}
+
+static double floor_ms(const bench *b)
+{
+    return dispatch_ms(b) > read_ms(b) ? dispatch_ms(b) : read_ms(b);
+}
+
+static double prefill_rate(const bench *b)
+{
+    double ms = median(b->prefill_ms, b->repeats);
+    return ms > 0 ? 1000 * (double)b->prompt_tokens / ms : 0;
+}
+
+static void print_samples(fr_json *j, const char *key, const double *samples, uint32_t n)
+{
+    fr_json_open(j, key, '[');
+    for (uint32_t i = 0; i < n; i++)
+        fr_json_number(j, NULL, samples[i]);
+    fr_json_close(j, ']');
+}
+
+static void print_json(const bench *b)
+{
+    const fr_engine *e = b->drive.engine;
+    fr_json j = {stdout, false};
+    fr_json_open(&j, NULL, '{');
+    fr_json_text(&j, "name", fr_info(e, FR_INFO_NAME));
+    fr_json_text(&j, "types", fr_info(e, FR_INFO_QUANTISATION));
+    fr_json_text(&j, "adapter", fr_info(e, FR_INFO_ADAPTER));
+    fr_json_count(&j, "parameters", (uint64_t)number(b, FR_STAT_PARAMETERS));
+    fr_json_count(&j, "device_bytes", (uint64_t)number(b, FR_STAT_DEVICE_BYTES));
+    fr_json_count(&j, "context", (uint64_t)number(b, FR_STAT_CONTEXT));
+    fr_json_count(&j, "prompt_tokens", b->prompt_tokens);
+    fr_json_count(&j, "tokens", b->tokens);
+    fr_json_number(&j, "load_ms", number(b, FR_STAT_LOAD_MS));
+    fr_json_number(&j, "compile_ms", number(b, FR_STAT_COMPILE_MS));
+    fr_json_count(&j, "pipelines", (uint64_t)number(b, FR_STAT_PIPELINES));
+    fr_json_count(&j, "dispatches_per_step", (uint64_t)number(b, FR_STAT_DISPATCHES_PER_STEP));
+    fr_json_count(&j, "bytes_per_step", (uint64_t)number(b, FR_STAT_BYTES_PER_STEP));
+    fr_json_open(&j, "prefill", '{');
+    fr_json_number(&j, "tokens_per_s", prefill_rate(b));
+    print_samples(&j, "samples_ms", b->prefill_ms, b->repeats);
+    fr_json_close(&j, '}');
+    for (int m = 0; m < FR_BENCH_MODES; m++) {
+        fr_json_open(&j, modes[m].name, '{');
+        fr_json_number(&j, "ms_per_token", median(b->token_ms[m], b->repeats));
+        print_samples(&j, "samples_ms", b->token_ms[m], b->repeats);
+        fr_json_number(&j, "submits", b->submits[m]);
+        if (modes[m].mode == FR_MODE_LOOP)
+            fr_json_number(&j, "window", b->window_used);
+        fr_json_close(&j, '}');
+    }
+    fr_json_open(&j, "floor", '{');
+    fr_json_number(&j, "ms", floor_ms(b));
+    fr_json_number(&j, "dispatch_us", b->costs.dispatch_us);
+    fr_json_number(&j, "read_gb_per_s", b->costs.bytes_per_ms / 1e6);
+    fr_json_close(&j, '}');
+    fr_json_close(&j, '}');
+    putchar('\n');
+}
+
+static void print_line(const char *name, const double *samples, uint32_t n)
+{
+    printf("%-10s %8.3f ms a token   (", name, median(samples, n));
+    for (uint32_t i = 0; i < n; i++)
+        printf("%s%.3f", i ? " " : "", samples[i]);
+    puts(")");
+}
+
+static void print_text(const bench *b)
+{
+    const fr_engine *e = b->drive.engine;
+    printf("%s (%s) on %s\n", fr_info(e, FR_INFO_NAME), fr_info(e, FR_INFO_QUANTISATION), fr_info(e, FR_INFO_ADAPTER));
+    printf("load       %8.0f ms, of which %.0f ms had shaders to compile (%.0f pipelines)\n", number(b, FR_STAT_LOAD_MS),
+           number(b, FR_STAT_COMPILE_MS), number(b, FR_STAT_PIPELINES));
+    printf("prefill    %8.0f tokens/s     (%u tokens in", prefill_rate(b), b->prompt_tokens);
+    for (uint32_t i = 0; i < b->repeats; i++)
+        printf(" %.1f", b->prefill_ms[i]);
+    puts(" ms)");
+    for (int m = 0; m < FR_BENCH_MODES; m++)
+        print_line(modes[m].name, b->token_ms[m], b->repeats);
+    printf("a step     %8.0f dispatches, %.1f MB read; loop has windows of %.0f steps\n", number(b, FR_STAT_DISPATCHES_PER_STEP),
+           number(b, FR_STAT_BYTES_PER_STEP) / 1e6, b->window_used);
+    printf("floor      %8.3f ms a step    (dispatches %.3f at %.2f us, reading %.3f at %.1f GB/s)\n", floor_ms(b), dispatch_ms(b),
+           b->costs.dispatch_us, read_ms(b), b->costs.bytes_per_ms / 1e6);
+}
+
+static fr_args_result parse(const fr_verb *verb, bench *b, int argc, char **argv, fr_error_text *err)
+{
+    const fr_arg table[] = {
+        {FR_ARG_COUNT, "-n", "TOKENS", "tokens a run (64; 16 on a software adapter)", &b->tokens, 2, 1 << 20},
+        {FR_ARG_COUNT, "--prompt-tokens", "TOKENS", "before them (512; 128)", &b->prompt_tokens, 1, 1 << 20},
+        {FR_ARG_COUNT, "--repeats", "N", "runs of each kind, up to 50 (5; 3)", &b->repeats, 1, FR_BENCH_REPEATS},
+        {FR_ARG_COUNT, "--window", "W", "loop: steps in a command buffer, 1 to 16", &b->window, 1, 16},
+        {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and tokens", &b->context, 1, 1 << 24},
+        {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &b->adapter, 0, 0},
+        {FR_ARG_FLAG, "--json", NULL, "one JSON object", &b->json, 0, 0},
+        {0},
+    };
+    return fr_args_parse(verb, table, argc, argv, &b->model, err);
+}
+
+fr_status fr_verb_bench(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
+{
+    bench b = {0};
+    fr_args_result result = parse(verb, &b, argc, argv, err);
+    if (result != FR_ARGS_GO)
+        return result == FR_ARGS_HELP ? FR_OK : err->status;
+    if (!b.model)
+        return fr_fail(err, FR_BAD_ARGUMENT, "bench needs a model: forerun bench MODEL");
+    fr_options options = {.context = b.context};
+    b.talk = !b.json && isatty(STDERR_FILENO);
+    fr_interrupt_catch();
+    fr_status status = fr_drive_open(&b.drive, b.model, b.adapter, &options, b.talk, err);
+    if (status != FR_OK)
+        return status;
+    set_defaults(&b);
+    status = make_prompt(&b, err);
+    if (status == FR_OK)
+        status = measure(&b, err);
+    if (status == FR_OK && b.json)
+        print_json(&b);
+    else if (status == FR_OK)
+        print_text(&b);
+    free(b.prompt);
+    free(b.first);
+    fr_drive_close(&b.drive);
+    return status;
+}
