@@ -2,6 +2,11 @@
 #include "ref/selftest.h"
 #include "cli/verbs.h"
 
+static void pump(void *host)
+{
+    fr_host_pump(host);
+}
+
 fr_status fr_verb_selftest(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
 {
     const char *word, *adapter = NULL;
@@ -18,7 +23,7 @@ fr_status fr_verb_selftest(const fr_verb *verb, int argc, char **argv, fr_error_
     if (!host)
         return err->status;
     printf("%s\n", fr_host_device(host)->name);
-    int failures = fr_selftest(fr_host_device(host), stdout);
+    int failures = fr_selftest(fr_host_device(host), pump, host, stdout);
     if (failures)
         fr_fail(err, FR_FAILED, "the self-test failed on %s%s%s; kernels do not give their twins' bits there", fr_host_device(host)->name,
                 fr_host_error(host)[0] ? ": " : "", fr_host_error(host));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "load/vocabulary.h"
 #include "session.h"
 
 enum { DEFAULT_CONTEXT = 4096 };
@@ -28,72 +29,12 @@ static void copy_text(char *to, size_t room, gguf_string s)
     to[n] = 0;
 }
 
-/* The vocabulary as the tokenizer wants it. */
-static gguf_string token_text(const gguf_meta *m, size_t i)
-{
-    return gguf_array_str(m, "tokenizer.ggml.tokens", i);
-}
-
-static const char *source_token(void *user, size_t i, size_t *size)
-{
-    const gguf_string s = token_text(user, i);
-    *size = s.size;
-    return s.data;
-}
-
-static int source_type(void *user, size_t i)
-{
-    return (int)gguf_array_int(user, "tokenizer.ggml.token_type", i);
-}
-
-static const char *source_merge(void *user, size_t i, size_t *size)
-{
-    const gguf_string s = gguf_array_str(user, "tokenizer.ggml.merges", i);
-    *size = s.size;
-    return s.data;
-}
-
-static uint32_t id_or_none(const gguf_meta *m, const char *key)
-{
-    uint32_t id;
-    return gguf_u32(m, key, &id) ? id : UINT32_MAX;
-}
-
-fr_tokenizer *fr_tokenizer_from_meta(const gguf_meta *m, fr_error_text *e)
-{
-    gguf_string model = {0}, pre = {0};
-    char model_name[32] = "", pre_name[32] = "default";
-    if (gguf_str(m, "tokenizer.ggml.model", &model))
-        copy_text(model_name, sizeof model_name, model);
-    if (strcmp(model_name, "gpt2")) {
-        fr_fail(e, FR_BAD_MODEL, "tokenizer \"%s\" is not supported: use a model with byte-level BPE (tokenizer.ggml.model = gpt2)", model_name);
-        return NULL;
-    }
-    if (gguf_str(m, "tokenizer.ggml.pre", &pre))
-        copy_text(pre_name, sizeof pre_name, pre);
-    gguf_type type;
-    fr_vocab_source s = {.user = (void *)(uintptr_t)m, .token = source_token, .merge = source_merge, .pre = pre_name};
-    if (!gguf_array(m, "tokenizer.ggml.tokens", &type, &s.n_tokens) || type != GGUF_STRING ||
-        !gguf_array(m, "tokenizer.ggml.merges", &type, &s.n_merges) || type != GGUF_STRING) {
-        fr_fail(e, FR_BAD_MODEL, "the file has no vocabulary (tokenizer.ggml.tokens and tokenizer.ggml.merges): convert the model again with its tokenizer");
-        return NULL;
-    }
-    size_t n_types = 0;
-    if (gguf_array(m, "tokenizer.ggml.token_type", &type, &n_types) && n_types == s.n_tokens && type != GGUF_STRING && type != GGUF_F32)
-        s.type = source_type;
-    s.bos = id_or_none(m, "tokenizer.ggml.bos_token_id");
-    s.eos = id_or_none(m, "tokenizer.ggml.eos_token_id");
-    s.eot = id_or_none(m, "tokenizer.ggml.eot_token_id");
-    gguf_bool(m, "tokenizer.ggml.add_bos_token", &s.add_bos);
-    return fr_tokenizer_new(&s, e);
-}
-
 /* The header of the file is complete: everything that has a size gets it now. */
 static fr_status on_plan(void *user, const fr_config *config, const fr_weights *weights, const gguf_meta *meta, fr_error_text *error)
 {
     fr_engine *e = user;
     e->config = config;
-    e->tokenizer = fr_tokenizer_from_meta(meta, error);
+    e->tokenizer = fr_vocabulary_read(meta, error);
     if (!e->tokenizer)
         return error->status;
     gguf_string text = {0};
