@@ -1,10 +1,10 @@
 #include "cli/file.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "cli/drive.h"
+#include "load/vocabulary.h"
 
 enum { FR_PIECE = 1 << 20 };
 /* Where weights would go does not matter here; a pool as large as a usual GPU's binding lets any model through. */
@@ -78,57 +78,7 @@ void fr_file_close(fr_file *f)
     *f = (fr_file){0};
 }
 
-/* ---- the tokenizer, over the file's arrays ---- */
-
-static const char *item(void *user, const char *key, size_t i, size_t *size)
-{
-    gguf_string s = gguf_array_str(user, key, i);
-    *size = s.size;
-    return s.data;
-}
-
-static const char *token_text(void *user, size_t i, size_t *size)
-{
-    return item(user, "tokenizer.ggml.tokens", i, size);
-}
-static const char *merge_text(void *user, size_t i, size_t *size)
-{
-    return item(user, "tokenizer.ggml.merges", i, size);
-}
-static int token_type(void *user, size_t i)
-{
-    return (int)gguf_array_int(user, "tokenizer.ggml.token_type", i);
-}
-
-static size_t array_count(const gguf_meta *meta, const char *key)
-{
-    gguf_type type;
-    size_t count;
-    return gguf_array(meta, key, &type, &count) ? count : 0;
-}
-
 fr_tokenizer *fr_file_tokenizer(const fr_file *f, fr_error_text *err)
 {
-    const gguf_meta *meta = fr_loader_meta(f->loader);
-    gguf_string model = {"", 0}, pre = {"", 0};
-    char name[64];
-    fr_vocab_source source = {.user = (void *)(uintptr_t)meta, .token = token_text, .merge = merge_text, .pre = name};
-    gguf_str(meta, "tokenizer.ggml.model", &model);
-    gguf_str(meta, "tokenizer.ggml.pre", &pre);
-    snprintf(name, sizeof name, "%.*s", (int)(pre.size < 63 ? pre.size : 63), pre.data);
-    if (model.size != 4 || memcmp(model.data, "gpt2", 4)) {
-        fr_fail(err, FR_BAD_MODEL, "tokenizer \"%.*s\" is not supported; only byte-level BPE (\"gpt2\") is",
-                (int)(model.size < 40 ? model.size : 40), model.data);
-        return NULL;
-    }
-    source.n_tokens = array_count(meta, "tokenizer.ggml.tokens");
-    source.n_merges = array_count(meta, "tokenizer.ggml.merges");
-    if (array_count(meta, "tokenizer.ggml.token_type") == source.n_tokens)
-        source.type = token_type;
-    source.bos = source.eos = source.eot = UINT32_MAX;
-    gguf_u32(meta, "tokenizer.ggml.bos_token_id", &source.bos);
-    gguf_u32(meta, "tokenizer.ggml.eos_token_id", &source.eos);
-    gguf_u32(meta, "tokenizer.ggml.eot_token_id", &source.eot);
-    gguf_bool(meta, "tokenizer.ggml.add_bos_token", &source.add_bos);
-    return fr_tokenizer_new(&source, err);
+    return fr_vocabulary_read(fr_loader_meta(f->loader), err);
 }

@@ -66,19 +66,38 @@ static fr_status check(const run_options *o, fr_mode *mode, fr_error_text *err)
     return FR_OK;
 }
 
-/* Pages, then the prompt, an empty line between them. */
+static void trim(fr_text *text, size_t start)
+{
+    static const char spaces[] = " \t\r\n\f\v";
+    while (text->size > start && strchr(spaces, text->data[text->size - 1]))
+        text->size--;
+    size_t lead = 0;
+    while (start + lead < text->size && strchr(spaces, text->data[start + lead]))
+        lead++;
+    memmove(text->data + start, text->data + start + lead, text->size - start - lead);
+    text->size -= lead;
+    text->data[text->size] = 0;
+}
+
+/* Pages, then the prompt, an empty line between them: what the browser's `page` does with the last user message. */
 static fr_status user_text(const run_options *o, fr_text *text, fr_error_text *err)
 {
     fr_status status = FR_OK;
-    for (size_t i = 0; i < o->pages.n && status == FR_OK; i++) {
+    size_t start = 0;
+    for (size_t i = 0; i < o->pages.n && status == FR_OK; i++, start = text->size) {
         status = fr_text_read(text, o->pages.items[i], err);
-        if (status == FR_OK)
-            status = fr_text_append(text, "\n\n", 2, err);
+        if (status == FR_OK) {
+            trim(text, start);
+            if (text->size > start)
+                status = fr_text_append(text, "\n\n", 2, err);
+        }
     }
-    size_t before = text->size;
     if (status == FR_OK)
         status = fr_text_prompt(text, o->prompt, o->file, err);
-    if (status == FR_OK && text->size == before)
+    /* The line end that editors and echo put behind a text is no part of a question. */
+    while (status == FR_OK && !o->raw && text->size > start && strchr("\r\n", text->data[text->size - 1]))
+        text->data[--text->size] = 0;
+    if (status == FR_OK && text->size == start)
         status = fr_fail(err, FR_BAD_ARGUMENT, "the prompt is empty; give -p TEXT, -f FILE, or a text on standard input");
     return status;
 }
