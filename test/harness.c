@@ -1,0 +1,167 @@
+#include "test/harness.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The running test. Saved around each, since the harness's own tests run tests. */
+typedef struct running {
+    char scratch[512];
+    bool leave_by_jump; /* it is not in a child */
+    jmp_buf leave;
+} running;
+static running now;
+
+/* A test that stops midway leaves its memory behind: _exit() skips the leak check that exit() makes. */
+static _Noreturn void end_test(fr_test_result result)
+{
+    fflush(stdout);
+    if (now.leave_by_jump)
+        longjmp(now.leave, (int)result);
+    _exit((int)result);
+}
+
+void test_fail(const char *file, int line, const char *format, ...)
+{
+    va_list args;
+    printf("%s:%d: ", file, line);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    end_test(TEST_FAILED);
+}
+
+void test_skip(const char *format, ...)
+{
+    va_list args;
+    printf("skipped: ");
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    end_test(TEST_SKIPPED);
+}
+
+const char *test_dir(void)
+{
+    const char *dir = getenv("FORERUN_TEST_DIR");
+    return dir ? dir : "test"; /* tests run in the root of the repository */
+}
+
+const char *test_scratch(void)
+{
+    return now.scratch;
+}
+
+/* As deps/fetch.sh finds the cache; FR_MODEL_IN_CACHE comes from deps/pins through the Makefile. */
+const char *test_model(void)
+{
+    static char path[4096];
+    const char *own = getenv("FORERUN_TEST_MODEL"), *cache = getenv("FORERUN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
+    if (own)
+        snprintf(path, sizeof path, "%s", own);
+    else if (cache && *cache)
+        snprintf(path, sizeof path, "%s/%s", cache, FR_MODEL_IN_CACHE);
+    else if (xdg && *xdg)
+        snprintf(path, sizeof path, "%s/forerun/%s", xdg, FR_MODEL_IN_CACHE);
+    else
+        snprintf(path, sizeof path, "%s/.cache/forerun/%s", home ? home : "", FR_MODEL_IN_CACHE);
+    return access(path, R_OK) == 0 ? path : "";
+}
+
+char *test_read(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        test_fail(__FILE__, __LINE__, "cannot open %s: %s", path, strerror(errno));
+    char *bytes = NULL;
+    size_t n = 0, capacity = 0, got;
+    do {
+        if (capacity - n < 4096) {
+            capacity = capacity ? 2 * capacity : 65536;
+            bytes = realloc(bytes, capacity);
+            CHECK(bytes);
+        }
+        got = fread(bytes + n, 1, capacity - n - 1, f);
+        n += got;
+    } while (got);
+    CHECK_MSG(!ferror(f), "cannot read %s", path);
+    fclose(f);
+    bytes[n] = 0;
+    if (size)
+        *size = n;
+    return bytes;
+}
+
+static int remove_entry(const char *path, const struct stat *s, int kind, struct FTW *where)
+{
+    (void)s, (void)kind, (void)where;
+    return remove(path);
+}
+
+static fr_test_result run_here(const fr_test *t)
+{
+    now.leave_by_jump = true;
+    int how = setjmp(now.leave);
+    if (how == 0)
+        t->run();
+    return (fr_test_result)how;
+}
+
+/* What the child's end means. Statuses other than ours are those of sanitizers, which have printed their report. */
+static fr_test_result judge(int status, unsigned limit)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) <= TEST_SKIPPED)
+        return (fr_test_result)WEXITSTATUS(status);
+    if (WIFEXITED(status))
+        printf("ended with status %d\n", WEXITSTATUS(status));
+    else if (WTERMSIG(status) == SIGALRM)
+        printf("not done after %u s\n", limit);
+    else
+        printf("ended by signal %d (%s)\n", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return TEST_FAILED;
+}
+
+static fr_test_result run_in_child(const fr_test *t, unsigned limit)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child < 0) {
+        printf("cannot fork: %s\n", strerror(errno));
+        return TEST_FAILED;
+    }
+    if (child == 0) {
+        now.leave_by_jump = false;
+        alarm(limit); /* its signal ends the process, whatever the test waits for */
+        t->run();
+        exit(TEST_PASSED);
+    }
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return TEST_FAILED;
+    return judge(status, limit);
+}
+
+fr_test_result harness_run(const fr_test *t, bool in_child, unsigned limit)
+{
+    const running outer = now;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(now.scratch, sizeof now.scratch, "%s/forerun-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(now.scratch)) {
+        printf("cannot make a scratch folder: %s\n", strerror(errno));
+        now = outer;
+        return TEST_FAILED;
+    }
+    fr_test_result result = in_child ? run_in_child(t, limit) : run_here(t);
+    nftw(now.scratch, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    now = outer;
+    return result;
+}

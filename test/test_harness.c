@@ -1,0 +1,100 @@
+/* test_harness.c: a harness that takes a failure for a success would make every other test worthless. */
+#include "test/harness.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char note[600]; /* a file that outlives the inner test's scratch folder */
+
+static void passes(void) {}
+static void fails(void)
+{
+    CHECK_INT(1 + 1, 3);
+}
+static void fails_on_text(void)
+{
+    CHECK_STR("a", "b");
+}
+static void skips(void)
+{
+    test_skip("to see that it is counted");
+}
+static void crashes(void)
+{
+    abort();
+}
+static void exits(void)
+{
+    exit(5);
+}
+static void hangs(void)
+{
+    for (;;)
+        pause();
+}
+
+/* The inner test's message would look like a failure of this run. */
+static fr_test_result quietly(void (*run)(void), bool in_child)
+{
+    fflush(stdout);
+    int out = dup(STDOUT_FILENO);
+    CHECK(out >= 0 && freopen("/dev/null", "w", stdout));
+    fr_test inner = {"inner", "", run};
+    fr_test_result result = harness_run(&inner, in_child, 1);
+    fflush(stdout);
+    CHECK(dup2(out, STDOUT_FILENO) >= 0);
+    close(out);
+    return result;
+}
+
+static void outcomes(void)
+{
+    CHECK_INT(quietly(passes, true), TEST_PASSED);
+    CHECK_INT(quietly(fails, true), TEST_FAILED);
+    CHECK_INT(quietly(fails_on_text, true), TEST_FAILED);
+    CHECK_INT(quietly(skips, true), TEST_SKIPPED);
+    CHECK_INT(quietly(crashes, true), TEST_FAILED);
+    CHECK_INT(quietly(exits, true), TEST_FAILED);
+    CHECK_INT(quietly(hangs, true), TEST_FAILED);
+}
+
+static void outcomes_in_process(void)
+{
+    CHECK_INT(quietly(passes, false), TEST_PASSED);
+    CHECK_INT(quietly(fails, false), TEST_FAILED);
+    CHECK_INT(quietly(skips, false), TEST_SKIPPED);
+}
+
+static void writes_scratch(void)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/file", test_scratch());
+    FILE *f = fopen(path, "w"), *told = fopen(note, "w");
+    CHECK(f && told);
+    fputs("text", f);
+    fputs(path, told);
+    fclose(f);
+    fclose(told);
+    size_t size;
+    char *back = test_read(path, &size);
+    CHECK_STR(back, "text");
+    CHECK_INT(size, 4);
+    free(back);
+}
+
+static void scratch_is_removed(void)
+{
+    snprintf(note, sizeof note, "%s/note", test_scratch());
+    CHECK_INT(quietly(writes_scratch, true), TEST_PASSED);
+    char *path = test_read(note, NULL);
+    struct stat s;
+    CHECK_MSG(stat(path, &s) != 0, "%s is still there", path);
+    free(path);
+}
+
+const fr_test harness_tests[] = {
+    {"harness.outcomes", "a failed check, a crash, a hang and a wrong exit each fail one test", outcomes},
+    {"harness.outcomes_in_process", "without a child a failed check and a skip are told apart", outcomes_in_process},
+    {"harness.scratch_is_removed", "a test's scratch folder can be written, and is gone afterwards", scratch_is_removed},
+    {0},
+};
