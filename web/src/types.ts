@@ -1,0 +1,201 @@
+// What the package's users see. Names follow OpenAI's API where there is one (snake_case), the platform elsewhere.
+
+/** `loop`: the decoding loop lives on the GPU, the fast one and the default. `greedy`: reads every token back. Both give the same tokens. */
+export type Mode = "loop" | "greedy";
+
+/** Where a model comes from: the address of a .gguf file, the file itself, its bytes, or a stream of them. */
+export type ModelSource = string | URL | Blob | ArrayBuffer | Uint8Array | ReadableStream<Uint8Array>;
+
+/** The GPU as the browser describes it. */
+export interface Adapter {
+  /** For people: vendor, architecture, description. */
+  name: string;
+  /** A software adapter, such as SwiftShader. */
+  isCpu: boolean;
+  hasSubgroups: boolean;
+  subgroupMin: number;
+  subgroupMax: number;
+}
+
+export interface Progress {
+  /** `start`: WebAssembly and GPU; `download` or `read` (from a file, memory or the cache); `compile`: pipelines; `ready`. */
+  phase: "start" | "download" | "read" | "compile" | "ready";
+  /** Bytes of the model so far, and in all (0 while unknown; from the file's own header, so never off by compression). */
+  loaded: number;
+  total: number;
+  /** The whole load, 0 to 1, never falling. */
+  ratio: number;
+}
+
+export interface LoadOptions {
+  onProgress?: (progress: Progress) => void;
+  /** Ends the load; load() then rejects with AbortError. */
+  signal?: AbortSignal;
+  /** Keep a downloaded file in the origin's private file system for the next visit (default true; needs a URL). */
+  cache?: boolean;
+  /** Tokens of context; default: what the model was trained for, at most 4096. */
+  context?: number;
+  /** Mode of requests that name none; default "loop". */
+  mode?: Mode;
+  /** Steps per command buffer in `loop`, 1 to 16, of requests that name none; default: the engine's choice. */
+  window?: number;
+  powerPreference?: "high-performance" | "low-power";
+  /** Only default limits and no optional features of WebGPU (to try what a weaker device would do). */
+  portable?: boolean;
+  /** Where worker.js and forerun.wasm are served, if not beside index.js. */
+  workerUrl?: string | URL;
+  wasmUrl?: string | URL;
+}
+
+/** Mode and window of requests that name none; window 0: the engine's choice. */
+export interface Defaults { mode: Mode; window: number }
+
+export interface TextPart { type: "text"; text: string }
+export interface ChatMessage {
+  role: "system" | "user" | "assistant";
+  content: string | TextPart[];
+}
+
+export interface RequestOptions {
+  max_tokens?: number | null;
+  max_completion_tokens?: number | null;
+  /** Strings that end the answer; not part of it. At most 16. */
+  stop?: string | string[] | null;
+  mode?: Mode;
+  window?: number;
+  /** Ends the request: its last chunk then has finish_reason "abort". Before it has begun, create() rejects with AbortError. */
+  signal?: AbortSignal;
+  stream_options?: { include_usage?: boolean } | null;
+  /** An end token is an ordinary token (benchmarks). */
+  ignore_eos?: boolean;
+  /** Decoding is greedy: 0 is the only temperature. */
+  temperature?: 0 | null;
+  /** Any name is accepted and echoed: an engine holds one model. */
+  model?: string;
+}
+
+export interface ChatRequest extends RequestOptions {
+  messages: ChatMessage[];
+  /** Text of a page, put in front of the last user message, with an empty line between (see withPage). */
+  page?: string | string[];
+  stream?: boolean | null;
+}
+
+export interface CompletionRequest extends RequestOptions {
+  /** Text (special tokens written out in it are recognised) or token ids; no chat template. */
+  prompt: string | ArrayLike<number>;
+  stream?: boolean | null;
+}
+
+export type FinishReason = "stop" | "length" | "abort";
+
+export interface Usage {
+  prompt_tokens: number;
+  completion_tokens: number;
+  total_tokens: number;
+  prompt_tokens_details: { cached_tokens: number };
+  completion_tokens_details: { accepted_prediction_tokens: number; rejected_prediction_tokens: number };
+}
+
+/** Milliseconds unless the name says otherwise. */
+export interface Timing {
+  prefill_ms: number;
+  first_token_ms: number;
+  decode_ms: number;
+  ms_per_token: number;
+  prefill_tokens_per_second: number;
+  tokens_per_second: number;
+  mode: Mode;
+  steps: number;
+  window: number;
+  dispatches_per_step: number;
+  submits: number;
+}
+
+/** What the end of a request adds to OpenAI's fields. */
+export interface Outcome {
+  usage: Usage;
+  timing: Timing;
+  /** The generated tokens, end token not included. */
+  token_ids: number[];
+}
+
+export interface ChatChunk {
+  id: string;
+  object: "chat.completion.chunk";
+  created: number;
+  model: string;
+  /** Empty in the chunk that carries `usage` (stream_options.include_usage). */
+  choices: { index: 0; delta: { role?: "assistant"; content?: string }; logprobs: null; finish_reason: FinishReason | null }[];
+  usage?: Usage | null;
+  /** Only in the chunk that has the finish_reason. */
+  timing?: Timing;
+  token_ids?: number[];
+}
+
+export interface ChatCompletion extends Outcome {
+  id: string;
+  object: "chat.completion";
+  created: number;
+  model: string;
+  choices: { index: 0; message: { role: "assistant"; content: string; refusal: null }; logprobs: null; finish_reason: FinishReason }[];
+}
+
+export interface CompletionChunk {
+  id: string;
+  object: "text_completion";
+  created: number;
+  model: string;
+  choices: { index: 0; text: string; logprobs: null; finish_reason: FinishReason | null }[];
+  usage?: Usage | null;
+  timing?: Timing;
+  token_ids?: number[];
+}
+
+export interface Completion extends Outcome {
+  id: string;
+  object: "text_completion";
+  created: number;
+  model: string;
+  choices: { index: 0; text: string; logprobs: null; finish_reason: FinishReason }[];
+}
+
+/** Facts about the model and the device. */
+export interface Info {
+  name: string;
+  architecture: string;
+  quantisation: string;
+  template: string;
+  tokenizer: string;
+  parameters: number;
+  layers: number;
+  vocabulary: number;
+  context: number;
+  /** GPU memory that the engine holds. */
+  device_bytes: number;
+  /** The engine's WebAssembly memory. */
+  host_bytes: number;
+  adapter: Adapter;
+  /** The file came from the origin's cache. */
+  cached: boolean;
+}
+
+/** Numbers of the load and of the last request. */
+export interface Stats extends Timing {
+  load_ms: number;
+  compile_ms: number;
+  pipelines: number;
+  bytes_per_step: number;
+  prompt_tokens: number;
+  cached_tokens: number;
+  completion_tokens: number;
+}
+
+export interface Support {
+  supported: boolean;
+  /** Why not; "" if supported. */
+  reason: string;
+  adapter: Adapter | null;
+  limits: Record<string, number>;
+  features: string[];
+}
