@@ -3,12 +3,14 @@
 #   BUILD   folder of everything built (build)
 #   MODEL   a GGUF file or URL for demo, serve and bench (the default model, fetched once into the cache)
 #   ONLY    tests to run with test-unit and test-asan, by the beginning of their names
+#   V=1     show the commands
 #
 # Pins are in deps/pins; what is fetched lies in a cache outside the tree (deps/fetch.sh), and its files are ordinary targets here.
 
 include deps/pins
 
 BUILD        ?= build
+Q            := $(if $(V),,@)
 FUZZ_SECONDS ?= 60
 CACHE        := $(or $(FORERUN_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/forerun)
 DAWN         := $(CACHE)/$(DAWN_PACKAGE)-$(DAWN_VERSION)/$(DAWN_FILE)
@@ -95,7 +97,8 @@ model-path:
 
 $(BUILD)/embed: tools/embed.c src/gpu/shared.def | system-native
 	@mkdir -p $(@D)
-	$(CC) $(WARN) -Isrc -O1 -o $@ $<
+	@echo 'cc   $<'
+	$(Q)$(CC) $(WARN) -Isrc -O1 -o $@ $<
 # The tool leaves equal files alone, the stamp tells make that it ran. The folders are there so that a deleted kernel counts.
 $(GEN)/kernels.stamp: $(BUILD)/embed $(KERNELS) $(KERNEL_DIRS)
 	@mkdir -p $(@D)
@@ -111,21 +114,25 @@ $(GEN)/test_areas.c: tools/test_areas.sh test/.
 native: $(BUILD)/forerun
 
 NEEDS := Makefile deps/pins | $(GEN)/kernels_gen.h $(WEBGPU_H) system-native
+define compile
+@mkdir -p $(@D)
+@echo 'cc   $<'
+$(Q)$(CC) $(COMMON) $(1) -c -o $@ $<
+endef
 $(OBJ)/src/%.o: src/%.c $(NEEDS)
-	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(CFLAGS) -c -o $@ $<
+	$(call compile,$(CFLAGS))
 $(OBJ)/ref/%.o: ref/%.c $(NEEDS)
-	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(CFLAGS) -c -o $@ $<
+	$(call compile,$(CFLAGS))
 $(OBJ)/gen/%.o: $(GEN)/%.c $(NEEDS)
-	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(CFLAGS) -c -o $@ $<
+	$(call compile,$(CFLAGS))
 $(OBJ)/%.o: %.c $(NEEDS)
-	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(POSIX) $(CFLAGS) -c -o $@ $<
+	$(call compile,$(CFLAGS) $(POSIX))
 
 # libforerun is the core alone; libsupport is what programs may take besides: the native host, the CPU twins, helpers of tests.
-archive = @rm -f $@ && ar rcs $@ $^
+define archive
+@echo 'ar   $@'
+@rm -f $@ && ar rcs $@ $^
+endef
 $(BUILD)/libforerun.a: $(call objects,$(SRC)) $(OBJ)/gen/kernels_gen.o
 	$(archive)
 $(BUILD)/libsupport.a: $(call objects,$(filter-out cli/main.c,$(CLI)) $(REF) $(HELPERS))
@@ -136,13 +143,16 @@ $(BUILD)/$(DAWN_FILE): | $(DAWN)
 	@ln -sf $(abspath $(DAWN)) $@
 
 LIBS := $(BUILD)/libsupport.a $(BUILD)/libforerun.a
-link  = $(CC) $(CFLAGS) -o $@ $(filter %.o %.a,$^) -Wl,--as-needed -L$(BUILD) -l:$(DAWN_FILE) -lm -Wl,-rpath,'$$ORIGIN'
+define link
+@echo 'link $@'
+$(Q)$(CC) $(CFLAGS) $(1) -o $@ $(filter %.o %.a,$^) -Wl,--as-needed -L$(BUILD) -l:$(DAWN_FILE) -lm -Wl,-rpath,'$$ORIGIN'
+endef
 $(BUILD)/forerun: $(OBJ)/cli/main.o $(LIBS) | $(BUILD)/$(DAWN_FILE)
-	$(link)
+	$(call link)
 $(BUILD)/test: $(call objects,test/test_main.c $(AREAS)) $(OBJ)/gen/test_areas.o $(LIBS) | $(BUILD)/$(DAWN_FILE)
-	$(link)
+	$(call link)
 $(BUILD)/fuzz_%: $(OBJ)/test/fuzz_%.o $(LIBS) | $(BUILD)/$(DAWN_FILE)
-	$(link) -fsanitize=fuzzer
+	$(call link,-fsanitize=fuzzer)
 
 asan:
 	@$(MAKE) VARIANT=asan BUILD=$(BUILD)/asan $(BUILD)/asan/test $(BUILD)/asan/forerun
@@ -150,17 +160,16 @@ asan:
 # ---- wasm and the npm package
 
 $(BUILD)/wasm/obj/gen/%.o: $(GEN)/%.c $(NEEDS) system-wasm
-	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(WASM_CFLAGS) -c -o $@ $<
+	$(call compile,$(WASM_CFLAGS))
 $(BUILD)/wasm/obj/%.o: %.c $(NEEDS) system-wasm
-	@mkdir -p $(@D)
-	$(CC) $(COMMON) $(WASM_CFLAGS) -c -o $@ $<
+	$(call compile,$(WASM_CFLAGS))
 # Only webgpu.h's functions may be imports; any other undefined symbol stays an error.
 $(BUILD)/wasm/webgpu.syms: $(WEBGPU_H)
 	@mkdir -p $(@D)
 	@grep -oE '\bwgpu[A-Z][A-Za-z0-9]+\(' $< | tr -d '(' | sort -u > $@
 $(WASM): $(patsubst %.c,$(BUILD)/wasm/obj/%.o,$(WASM_SRC)) $(BUILD)/wasm/obj/gen/kernels_gen.o $(BUILD)/wasm/webgpu.syms | system-wasm
-	$(CC) $(WASM_CFLAGS) $(WASM_LINK) -Wl,--allow-undefined-file=$(BUILD)/wasm/webgpu.syms -o $@ $(filter %.o,$^)
+	@echo 'link $@'
+	$(Q)$(CC) $(WASM_CFLAGS) $(WASM_LINK) -Wl,--allow-undefined-file=$(BUILD)/wasm/webgpu.syms -o $@ $(filter %.o,$^)
 wasm: $(WASM)
 
 # npm keeps the file last, so it tells when the install was complete.
