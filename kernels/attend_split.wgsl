@@ -11,7 +11,7 @@ fn attend_split(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id
     node0 = group.z;
     kv_head = group.y;
     let first = group.x * CHUNK;
-    if (first > node_position(node0)) {
+    if (first > node_position(group.z)) {
         return;
     }
     load_queries(lid);

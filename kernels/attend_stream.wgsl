@@ -13,12 +13,13 @@ fn act_out(block: u32, token: u32) -> u32 {
 @compute @workgroup_size(WG)
 fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {
     let nodes = node_count();
-    node0 = group.y * QNODES;
-    if (node0 >= nodes) {
+    let tile0 = group.y * QNODES;
+    if (tile0 >= nodes) {
         return;
     }
+    node0 = tile0;
     kv_head = group.x;
-    let end = node_position(min(node0 + QNODES, nodes) - 1u) + 1u;
+    let end = node_position(min(tile0 + QNODES, nodes) - 1u) + 1u;
     load_queries(lid);
     for (var i = lid; i < QROWS * HEAD_DIM; i += WG) {
         val[i] = 0.0;

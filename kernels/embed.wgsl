@@ -6,7 +6,7 @@ var<workgroup> val: array<f32, 256>;
 var<private> block0: u32;
 var<private> node: u32;
 
-fn gain(block: u32, e: u32) -> f32 { return vectors[params.norm + min((block0 + block) * 32u + e, DIM - 1u)]; }
+fn gain(block: u32, e: u32) -> f32 { return vectors[params.norm_next + min((block0 + block) * 32u + e, DIM - 1u)]; }
 fn act_out(block: u32, token: u32) -> u32 { return select(SKIP, ACT_X + (node * BLOCKS + block0 + block) * 3u, block0 + block < BLOCKS); }
 
 @compute @workgroup_size(WG)
@@ -16,11 +16,11 @@ fn embed(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group
     }
     node = group.y;
     block0 = group.x * 8u;
-    let row = node_token(node) - params.row0;
-    if (row >= params.rows) {
+    let row = node_token(group.y) - params.part[PART].z;
+    if (row >= params.part[PART].w) {
         return;
     }
-    let source = row_at(params.codes, params.scales, row);
+    let source = row_at(params.part[PART].x, params.part[PART].y, row);
     for (var i = lid; i < 256u; i += WG) {
         let b = block0 + i / 32u;
         var x = 0.0;

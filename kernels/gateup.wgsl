@@ -6,26 +6,27 @@ var<private> token0: u32;
 
 fn weight_row(row: u32) -> Row {
     let up = row >= ROWS / 2u;
-    let r = min(row0 + select(row, row - ROWS / 2u, up), params.rows - 1u);
-    return row_at(select(params.codes, params.codes2, up), select(params.scales, params.scales2, up), r);
+    let part = params.part[select(PART, PART + 1u, up)];
+    return row_at(part.x, part.y, min(row0 + select(row, row - ROWS / 2u, up), part.w - 1u));
 }
 fn act_at(node: u32) -> u32 { return ACT_X + node * BLOCKS * 3u; }
 fn gain(block: u32, e: u32) -> f32 { return 1.0; }
 fn act_out(block: u32, token: u32) -> u32 {
     let node = token0 + token;
     let row = row0 + 32u * block;
-    return select(SKIP, ACT_H + (node * (FFN / 32u) + (params.row0 + row) / 32u) * 3u, row < params.rows && node < node_count());
+    return select(SKIP, ACT_H + (node * (FFN / 32u) + (params.part[PART].z + row) / 32u) * 3u, row < params.part[PART].w && node < node_count());
 }
 
 @compute @workgroup_size(WG)
 fn gateup(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {
-    token0 = group.y * TOKS;
-    if (token0 >= node_count()) {
+    let first = group.y * TOKS;
+    if (first >= node_count()) {
         return;
     }
+    token0 = first;
     row0 = group.x * (ROWS / 2u);
-    rms_begin(lid, token0);
-    products(lid, token0);
+    rms_begin(lid, first);
+    products(lid, first);
     for (var i = lid; i < ROWS / 2u * TOKS; i += WG) {
         let f = rms_factor(i % TOKS);
         let g = val[i] * f;

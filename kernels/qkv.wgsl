@@ -4,7 +4,7 @@ const Q_ROWS = HEADS * HEAD_DIM;
 const K_ROWS = KV_HEADS * HEAD_DIM;
 var<private> row0: u32;
 
-fn weight_row(row: u32) -> Row { return row_at(params.codes, params.scales, min(row0 + row, params.rows - 1u)); }
+fn weight_row(row: u32) -> Row { return row_at(params.part[PART].x, params.part[PART].y, min(row0 + row, params.part[PART].w - 1u)); }
 fn act_at(node: u32) -> u32 { return ACT_X + node * BLOCKS * 3u; }
 
 fn finish(row: u32, node: u32, y: vec2f) {
@@ -42,8 +42,8 @@ fn qkv(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: 
     for (var i = lid; i < ROWS / 2u * TOKS; i += WG) {
         let token = i % TOKS;
         let r = i / TOKS * 2u;
-        if (row0 + r < params.rows && token0 + token < nodes) {
-            let row = params.row0 + row0 + r;
+        if (row0 + r < params.part[PART].w && token0 + token < nodes) {
+            let row = params.part[PART].z + row0 + r;
             let f = rms_factor(token);
             let y = vec2f(val[r * TOKS + token], val[(r + 1u) * TOKS + token]);
             finish(row, token0 + token, fma(y, vec2f(f), bias(row)));

@@ -4,29 +4,30 @@ const QBLOCKS = ROWS / 32u;
 var<private> row0: u32;
 var<private> token0: u32;
 
-fn weight_row(row: u32) -> Row { return row_at(params.codes, params.scales, min(row0 + row, params.rows - 1u)); }
+fn weight_row(row: u32) -> Row { return row_at(params.part[PART].x, params.part[PART].y, min(row0 + row, params.part[PART].w - 1u)); }
 fn act_at(node: u32) -> u32 { return ACT_IN + node * BLOCKS * 3u; }
-fn gain(block: u32, e: u32) -> f32 { return vectors[params.norm + min(params.row0 + row0 + 32u * block + e, DIM - 1u)]; }
+fn gain(block: u32, e: u32) -> f32 { return vectors[select(params.norm_ffn, params.norm_next, NORM_NEXT) + min(params.part[PART].z + row0 + 32u * block + e, DIM - 1u)]; }
 fn act_out(block: u32, token: u32) -> u32 {
     let node = token0 + token;
     let row = row0 + 32u * block;
-    return select(SKIP, ACT_X + (node * (DIM / 32u) + (params.row0 + row) / 32u) * 3u, row < params.rows && node < node_count());
+    return select(SKIP, ACT_X + (node * (DIM / 32u) + (params.part[PART].z + row) / 32u) * 3u, row < params.part[PART].w && node < node_count());
 }
 
 @compute @workgroup_size(WG)
 fn residual(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {
     let nodes = node_count();
-    token0 = group.y * TOKS;
-    if (token0 >= nodes) {
+    let first = group.y * TOKS;
+    if (first >= nodes) {
         return;
     }
+    token0 = first;
     row0 = group.x * ROWS;
-    products(lid, token0);
+    products(lid, first);
     for (var i = lid; i < ROWS * TOKS; i += WG) {
         let row = row0 + i / TOKS;
         let node = token0 + i % TOKS;
-        if (row < params.rows && node < nodes) {
-            let p = node * DIM + params.row0 + row;
+        if (row < params.part[PART].w && node < nodes) {
+            let p = node * DIM + params.part[PART].z + row;
             let x = work[X_AT + (p >> 2u)][p & 3u] + val[i];
             work[X_AT + (p >> 2u)][p & 3u] = x;
             val[i] = x;

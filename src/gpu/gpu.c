@@ -454,6 +454,11 @@ bool fr_pipeline_ready(const fr_pipeline *p)
     return p->handle != NULL;
 }
 
+const char *fr_pipeline_name(const fr_pipeline *p)
+{
+    return p->name;
+}
+
 /* ---- recording ---- */
 
 void fr_gpu_begin(fr_gpu *g)

@@ -52,6 +52,7 @@ bool fr_gpu_state(fr_gpu *, fr_buffer *state, fr_error_text *);
  * Compiles in the background. NULL: out of memory. */
 fr_pipeline *fr_gpu_pipeline(fr_gpu *, const char *name, const char *wgsl, bool writes_state);
 bool fr_pipeline_ready(const fr_pipeline *);
+const char *fr_pipeline_name(const fr_pipeline *);
 uint32_t fr_gpu_compiling(const fr_gpu *); /* pipelines not ready yet */
 
 /* Recording. One command buffer with one compute pass at a time; bind groups are set only where they change. */

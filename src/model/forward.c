@@ -13,6 +13,8 @@ typedef struct command {
     uint32_t entry; /* of the parameters */
     uint32_t x, y, z;
     bool per_chunk; /* x is the number of attention chunks */
+    uint32_t layer;
+    const fr_matrix *matrix;
 } command;
 
 typedef struct command_list {
@@ -235,7 +237,9 @@ static void add_matrix(fr_forward *f, command_list *list, const bucket *b, const
                       .entry = entry_of(f, &p),
                       .x = over(m->parts[i].rows, kernel->rows),
                       .y = over(fr_kernel_set_nodes(b->kernels), kernel->tokens),
-                      .z = 1});
+                      .z = 1,
+                      .layer = layer,
+                      .matrix = m});
     }
 }
 
@@ -253,11 +257,11 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
     const fr_attention *a = fr_kernel_attention(b->kernels);
     const uint32_t entry = entry_of(f, &base);
     if (a->merge) {
-        add(f, list, (command){.pipeline = a->attend, .group = group, .entry = entry, .x = 1, .y = c->n_kv_heads, .z = nodes, .per_chunk = true});
+        add(f, list, (command){.pipeline = a->attend, .group = group, .entry = entry, .x = 1, .y = c->n_kv_heads, .z = nodes, .per_chunk = true, .layer = l});
         add(f, list,
-            (command){.pipeline = a->merge, .group = group, .entry = entry, .x = over(c->n_heads * c->head_dim / FR_BLOCK, a->merge_blocks), .y = nodes, .z = 1});
+            (command){.pipeline = a->merge, .group = group, .entry = entry, .x = over(c->n_heads * c->head_dim / FR_BLOCK, a->merge_blocks), .y = nodes, .z = 1, .layer = l});
     } else {
-        add(f, list, (command){.pipeline = a->attend, .group = group, .entry = entry, .x = c->n_kv_heads, .y = over(nodes, a->tile_nodes), .z = 1});
+        add(f, list, (command){.pipeline = a->attend, .group = group, .entry = entry, .x = c->n_kv_heads, .y = over(nodes, a->tile_nodes), .z = 1, .layer = l});
     }
     add_matrix(f, list, b, &base, l, &layer->o, FR_PART_O, 0, fr_kernel_o(b->kernels, &layer->o), e);
     for (uint32_t i = 0; i < layer->gate.n_parts; i++) { /* the plan pairs the parts of gate and up */
@@ -271,7 +275,9 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
                       .entry = entry_of(f, &p),
                       .x = over(layer->gate.parts[i].rows, k->rows),
                       .y = over(nodes, k->tokens),
-                      .z = 1});
+                      .z = 1,
+                      .layer = l,
+                      .matrix = &layer->gate});
     }
     add_matrix(f, list, b, &base, l, &layer->down, FR_PART_DOWN, 0, fr_kernel_down(b->kernels, &layer->down), e);
 }
@@ -288,7 +294,8 @@ static void add_embedding(fr_forward *f, bucket *b, fr_error_text *e)
                       .entry = entry_of(f, &p),
                       .x = over(f->config->dim / FR_BLOCK, 8),
                       .y = fr_kernel_set_nodes(b->kernels),
-                      .z = 1});
+                      .z = 1,
+                      .matrix = m});
     }
 }
 
@@ -310,7 +317,9 @@ static void add_tail(fr_forward *f, bucket *b, fr_tail tail, fr_error_text *e)
                       .entry = entry,
                       .x = tiles,
                       .y = tail == FR_TAIL_SCORE ? over(fr_kernel_set_nodes(b->kernels), k->tokens) : 1,
-                      .z = 1});
+                      .z = 1,
+                      .layer = f->config->n_layers - 1,
+                      .matrix = m});
         tile0 += tiles;
     }
     if (tail == FR_TAIL_SCORE)
@@ -384,6 +393,59 @@ uint32_t fr_forward_prefill_nodes(const fr_forward *f)
 uint64_t fr_forward_step_bytes(const fr_forward *f, uint32_t positions)
 {
     return f->weights->matrix_bytes + f->weights->vector_bytes + layer_kv_bytes(f) / f->shape.context * positions * f->config->n_layers;
+}
+
+/* ---- one dispatch at a time ---- */
+
+static const command *command_at(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index)
+{
+    const bucket *b = bucket_of(f, nodes);
+    return index < b->body.count ? &b->body.items[index] : &b->tails[tail].items[index - b->body.count];
+}
+
+uint32_t fr_forward_trace_count(fr_forward *f, uint32_t nodes, fr_tail tail)
+{
+    return bucket_of(f, nodes)->body.count + bucket_of(f, nodes)->tails[tail].count;
+}
+
+fr_trace fr_forward_trace(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
+{
+    const command *c = command_at(f, nodes, tail, index);
+    return (fr_trace){.kernel = fr_pipeline_name(c->pipeline),
+                      .params = &f->entries[c->entry],
+                      .matrix = c->matrix,
+                      .layer = c->layer,
+                      .kv_buffer = c->layer / f->layers_per_kv,
+                      .x = c->per_chunk ? over(positions, FR_CHUNK) : c->x,
+                      .y = c->y,
+                      .z = c->z};
+}
+
+void fr_forward_trace_record(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
+{
+    const command *c = command_at(f, nodes, tail, index);
+    fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, c->per_chunk ? over(positions, FR_CHUNK) : c->x, c->y, c->z);
+}
+
+fr_buffer *fr_forward_buffer(const fr_forward *f, fr_forward_part part)
+{
+    switch (part) {
+    case FR_FORWARD_ACT:
+        return f->act;
+    case FR_FORWARD_WORK:
+        return f->work;
+    case FR_FORWARD_STATE:
+        return f->state;
+    case FR_FORWARD_VECTORS:
+        return f->vectors;
+    default:
+        return f->kv[part - FR_FORWARD_KV];
+    }
+}
+
+const fr_shape *fr_forward_shape(const fr_forward *f)
+{
+    return &f->shape;
 }
 
 /* ---- life ---- */

@@ -45,6 +45,20 @@ uint32_t fr_forward_step(fr_forward *, uint32_t nodes, fr_tail, uint32_t positio
 /* Copies the scores of the step just recorded. */
 void fr_forward_copy_scores(fr_forward *, fr_buffer *to, uint32_t nodes);
 
+/* One dispatch at a time, for tests and the self-test: what a step of this bucket and tail records, in order. */
+typedef struct fr_trace {
+    const char *kernel;              /* "qkv" */
+    const fr_gpu_Params *params;
+    const fr_matrix *matrix;         /* of the tiled kernels and embed; gateup: gate; else NULL */
+    uint32_t layer, kv_buffer, x, y, z;
+} fr_trace;
+uint32_t fr_forward_trace_count(fr_forward *, uint32_t nodes, fr_tail);
+fr_trace fr_forward_trace(fr_forward *, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
+void fr_forward_trace_record(fr_forward *, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
+typedef enum fr_forward_part { FR_FORWARD_ACT, FR_FORWARD_WORK, FR_FORWARD_STATE, FR_FORWARD_VECTORS, FR_FORWARD_KV } fr_forward_part; /* KV + i: buffer i */
+fr_buffer *fr_forward_buffer(const fr_forward *, fr_forward_part);
+const struct fr_shape *fr_forward_shape(const fr_forward *);
+
 /* Bytes that a decode step reads: weights, and keys and values of `positions` tokens. */
 uint64_t fr_forward_step_bytes(const fr_forward *, uint32_t positions);
 

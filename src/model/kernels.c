@@ -68,7 +68,7 @@ static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tok
 {
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
     if (tokens > 1)
-        return l->is_cpu ? (tile){.rows = 64, .tokens = 32, .r = 1, .t = 4, .lanes = 1} : (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
+        return (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
     if (l->is_cpu)
         return (tile){.rows = 64, .tokens = 1, .r = 1, .t = 1, .lanes = 1};
     const uint32_t most = round_up_2(m->leaves);
