@@ -1,0 +1,449 @@
+// cli_test.mjs: the program as its users meet it. Runs build/forerun on small random models and, where it is cached, on the default model.
+//
+//     node test/cli_test.mjs [NAME...]     only tests whose name begins with one of these
+//
+// FORERUN_BUILD and FORERUN_MODEL come from the Makefile. The last line is "N passed, N failed, N skipped".
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, openSync, closeSync, readFileSync, readSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
+const build = process.env.FORERUN_BUILD ?? join(root, "build");
+const model = process.env.FORERUN_MODEL ?? spawnSync("make", ["-s", "-C", root, "model-path"], { encoding: "utf8" }).stdout.trim();
+const program = join(build, "forerun");
+const scratch = mkdtempSync(join(tmpdir(), "forerun-cli-"));
+const MIB = 1 << 20;
+
+// ---- harness
+
+const tests = [];
+const test = (name, run) => tests.push({ name, run });
+class Skip extends Error {}
+const skip = reason => {
+  throw new Skip(reason);
+};
+
+/** Runs the program to its end. */
+function forerun(args, { input = "", env = {} } = {}) {
+  const r = spawnSync(program, args, { input, env: { ...process.env, ...env }, encoding: "utf8", maxBuffer: 64 * MIB, timeout: 300_000 });
+  if (r.error) throw r.error;
+  return r;
+}
+
+/** The JSON object of a run that must succeed, one line and nothing else. */
+function json(args, options) {
+  const r = forerun([...args, "--json"], options);
+  assert.equal(r.status, 0, `${args.join(" ")}: ${r.stderr}`);
+  assert.equal(r.stderr, "", "nothing on stderr");
+  assert.equal(r.stdout.split("\n").length, 2, "one line");
+  return JSON.parse(r.stdout);
+}
+
+/** A run that must fail with this status and one line that matches. */
+function fails(status, pattern, args, options) {
+  const r = forerun(args, options);
+  const what = `forerun ${args.join(" ")}\n${r.stderr}`;
+  assert.equal(r.signal, null, what);
+  assert.equal(r.status, status, what);
+  assert.match(r.stderr, /^forerun: [^\n]+\n$/, `one line: ${what}`);
+  assert.match(r.stderr, pattern, what);
+  assert.equal(r.stdout, "", what);
+}
+
+/** A random model, made once per set of options. */
+function tiny(options = {}) {
+  const words = Object.entries(options).flatMap(([k, v]) => [`--${k}`, String(v)]);
+  const path = join(scratch, `tiny${words.join("_").replaceAll("/", "")}.gguf`);
+  if (!existsSync(path)) {
+    const r = spawnSync(join(build, "tiny_model"), ["--out", path, ...words], { encoding: "utf8" });
+    assert.equal(r.status, 0, `tiny_model: ${r.stderr ?? r.error}`);
+  }
+  return path;
+}
+
+const real = () => (existsSync(model) ? model : skip(`the default model is not there (${model}); make model fetches it`));
+
+function file(name, content) {
+  const path = join(scratch, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+const start = (path, bytes) => {
+  const fd = openSync(path);
+  const b = Buffer.alloc(bytes);
+  readSync(fd, b, 0, bytes, 0);
+  closeSync(fd);
+  return b;
+};
+
+// ---- help and arguments
+
+const verbs = ["run", "bench", "info", "tokenize", "selftest"];
+
+test("help.program", () => {
+  const r = forerun(["--help"]);
+  assert.equal(r.status, 0);
+  for (const verb of verbs) assert.match(r.stdout, new RegExp(`^  ${verb} `, "m"));
+  assert.match(forerun(["--version"]).stdout, /^forerun \d+\.\d+\.\d+\n$/);
+});
+
+for (const verb of verbs)
+  test(`help.${verb}`, () => {
+    const r = forerun([verb, "--help"]);
+    assert.equal(r.status, 0);
+    assert.equal(r.stderr, "");
+    assert.match(r.stdout, new RegExp(`^usage: forerun ${verb} `));
+  });
+
+const badArguments = [
+  [[], /no verb/],
+  [["frobnicate"], /no verb "frobnicate"/],
+  [["convert", "x"], /no verb "convert"/],
+  [["run"], /needs a model/],
+  [["bench"], /needs a model/],
+  [["tokenize"], /needs a model/],
+  [["run", "m", "--frob"], /no option --frob/],
+  [["run", "m", "-n"], /-n needs a value/],
+  [["run", "m", "-n", "0"], /-n wants a whole number/],
+  [["run", "m", "-n", "-3"], /-n wants a whole number/],
+  [["run", "m", "-n", "12x"], /-n wants a whole number/],
+  [["run", "m", "-n=99999999999999999999"], /no option -n=/],
+  [["run", "m", "--window", "17"], /--window wants a whole number from 1 to 16/],
+  [["run", "m", "--window=0"], /--window wants a whole number from 1 to 16/],
+  [["run", "m", "--json=yes"], /--json takes no value/],
+  [["run", "m", "-p", "a", "b"], /one model/],
+  [["run", "m", "-p", "a", "-f", "b"], /-p and -f/],
+  [["run", "m", "-p", ""], /prompt is empty/],
+  [["run", "m"], /prompt is empty/],
+  [["run", "m", "-f", "/nonexistent"], /\/nonexistent: /],
+  [["run", "m", "--page", "/nonexistent", "-p", "a"], /\/nonexistent: /],
+  [["run", "m", "-p", "a", "--raw", "--system", "b"], /--raw has no system message/],
+  [["run", "m", "-p", "a", "--mode", "fast"], /--mode is greedy or loop/],
+  [["run", "m", "-p", "a", "--mode", "tree"], /not in this version/],
+  [["run", "m", "-p", "a", "--mode", "adaptive"], /not in this version/],
+  [["run", "m", "-p", "a", "--width", "8"], /not in this version/],
+  [["run", "m", "-p", "a", "--memory", "f"], /not in this version/],
+  [["run", "m", "-p", "a", "--heads", "f"], /not in this version/],
+  [["run", "m", "-p", "a", "--temp", "0.7"], /not in this version/],
+  [["run", "m", "-p", "a", "--seed", "1"], /not in this version/],
+  [["run", "m", ...Array(17).fill(["--stop", "x"]).flat()], /16 times at most/],
+  [["selftest", "m"], /takes no model/],
+];
+test("arguments.wrong", () => {
+  for (const [args, pattern] of badArguments) fails(2, pattern, args);
+  fails(2, /NUL byte/, ["run", "m"], { input: "a\0b" });
+});
+
+// ---- model files
+
+/** Files that are no models, and what the error line must say. */
+function badFiles() {
+  const whole = readFileSync(tiny());
+  return [
+    ["/nonexistent.gguf", /No such file/],
+    [scratch, /is a directory/],
+    [file("empty.gguf", ""), /./],
+    [file("page.gguf", "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"), /HTML|web page/i],
+    [file("magic.gguf", Buffer.concat([Buffer.from("GGML"), whole.subarray(4)])), /GGUF/],
+    [file("version.gguf", Buffer.concat([whole.subarray(0, 4), Buffer.from([99, 0, 0, 0]), whole.subarray(8)])), /version/i],
+    [file("header.gguf", whole.subarray(0, 300)), /./],
+    [file("data.gguf", whole.subarray(0, whole.length - 4096)), /truncated|ends|bytes/],
+    [file("counts.gguf", Buffer.concat([whole.subarray(0, 8), Buffer.alloc(16, 0xff), whole.subarray(24)])), /./],
+  ];
+}
+test("model.bad_files", () => {
+  for (const [path, pattern] of badFiles()) {
+    fails(3, pattern, ["run", path, "-p", "a"]);
+    fails(3, pattern, ["info", path]);
+    fails(3, pattern, ["tokenize", path, "-p", "a"]);
+  }
+  fails(3, /No such file/, ["bench", "/nonexistent.gguf"]);
+});
+
+// ---- adapters
+
+const noGpu = { VK_DRIVER_FILES: "/nonexistent.json", VK_ICD_FILENAMES: "/nonexistent.json", FORERUN_SWIFTSHADER: "/nonexistent.json" };
+
+test("adapter.none", () => {
+  const path = tiny();
+  fails(4, /no usable GPU/, ["run", path, "-p", "a"], { env: noGpu });
+  fails(4, /no usable GPU/, ["bench", path], { env: noGpu });
+  fails(4, /no usable GPU/, ["selftest"], { env: noGpu });
+  fails(4, /no usable GPU/, ["info"], { env: noGpu });
+  assert.match(json(["info", path], { env: noGpu }).adapter.error, /no usable GPU/);
+  assert.ok(json(["tokenize", path, "-p", "hello"], { env: noGpu }).ids.length > 0);
+});
+
+test("adapter.unknown_name", () => fails(4, /no adapter matches "zx81"; this machine has: /, ["run", tiny(), "-p", "a", "--adapter", "zx81"]));
+
+test("adapter.cpu", () => {
+  const { adapter } = json(["info", "--adapter", "cpu"]);
+  assert.equal(adapter.software, true);
+  assert.ok(adapter.maxStorageBufferBindingSize >= 128 * MIB);
+});
+
+// ---- info and tokenize
+
+test("info.default_model", () => {
+  const m = json(["info", real()]).model;
+  assert.equal(m.architecture, "llama");
+  assert.deepEqual([m.layers, m.dim, m.heads, m.kv_heads, m.head_dim, m.ffn_dim, m.vocabulary], [30, 576, 9, 3, 64, 1536, 49152]);
+  assert.equal(m.types, "Q4_1, Q8_0");
+  assert.equal(m.file_bytes, statSync(model).size);
+  assert.equal(m.tokenizer, "smollm");
+  assert.equal(m.template, "chatml");
+  assert.match(forerun(["info", model]).stdout, /^ {2}layers +30$/m);
+});
+
+test("tokenize.special_tokens", () => {
+  const path = real();
+  const text = "<|im_start|>user";
+  const plain = json(["tokenize", path, "-p", text]);
+  const special = json(["tokenize", path, "-p", text, "--special"]);
+  assert.deepEqual(special, { ids: [1, 4093], pieces: ["<|im_start|>", "user"] });
+  assert.ok(plain.ids.length > special.ids.length && !plain.ids.includes(1));
+  assert.equal(plain.pieces.join(""), text);
+  assert.equal(forerun(["tokenize", path, "--special"], { input: text }).stdout, '1\t"<|im_start|>"\n4093\t"user"\n');
+});
+
+test("tokenize.escapes", () => {
+  const text = '"\\\t\u0001\n é';
+  assert.equal(json(["tokenize", real(), "-p", text]).pieces.join(""), text);
+});
+
+// ---- run, on a random model
+
+const prompt = ["-p", "The quick brown fox"];
+const raw = (options, ...args) => json(["run", tiny(options), ...prompt, "--raw", ...args]);
+
+test("run.json", () => {
+  const r = raw({}, "-n", "12");
+  assert.deepEqual(Object.keys(r).sort(), ["adapter", "dispatches_per_step", "finish_reason", "steps", "submits", "tau", "text", "timing", "tokens", "usage", "widths", "window"]);
+  assert.deepEqual(Object.keys(r.usage), ["prompt_tokens", "completion_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens", "cached_tokens"]);
+  assert.deepEqual(Object.keys(r.timing), ["load_ms", "calibrate_ms", "prefill_ms", "first_token_ms", "decode_ms", "ms_per_token"]);
+  for (const v of Object.values(r.timing)) assert.ok(v >= 0);
+  assert.equal(r.tokens.length, r.usage.completion_tokens);
+  assert.equal(r.usage.prompt_tokens, json(["tokenize", tiny(), ...prompt]).ids.length);
+  assert.deepEqual(r.widths, { 1: r.steps });
+  assert.ok(r.steps >= r.tokens.length - 1 && r.submits > 0 && r.dispatches_per_step > 0);
+});
+
+test("run.length", () => {
+  for (const n of [1, 2, 7, 16, 17]) {
+    const r = raw({}, "-n", String(n));
+    if (r.finish_reason === "length") assert.equal(r.tokens.length, n);
+    else assert.ok(r.finish_reason === "stop" && r.tokens.length < n);
+  }
+});
+
+test("run.loop_is_greedy", () => {
+  for (const options of [{}, { arch: "qwen2", type: "q4_0" }, { type: "q4_1", seed: 3 }]) {
+    const greedy = raw(options, "-n", "40", "--mode", "greedy");
+    for (const window of [1, 2, 4, 8, 16]) {
+      const loop = raw(options, "-n", "40", "--mode", "loop", "--window", String(window));
+      assert.deepEqual(loop.tokens, greedy.tokens, `window ${window}`);
+      assert.equal(loop.text, greedy.text);
+      assert.equal(loop.finish_reason, greedy.finish_reason);
+      assert.equal(loop.window, window);
+    }
+  }
+});
+
+test("run.text_is_streamed", () => {
+  const { text } = raw({}, "-n", "30");
+  const r = forerun(["run", tiny(), ...prompt, "--raw", "-n", "30"]);
+  assert.equal(r.status, 0);
+  assert.equal(r.stdout, text.endsWith("\n") || text === "" ? text : `${text}\n`);
+  assert.match(r.stderr, /tokens/);
+});
+
+test("run.prompt_sources", () => {
+  const path = tiny();
+  const tokens = json(["run", path, ...prompt, "--raw", "-n", "8"]).tokens;
+  const text = file("prompt.txt", prompt[1]);
+  assert.deepEqual(json(["run", path, "-f", text, "--raw", "-n", "8"]).tokens, tokens);
+  assert.deepEqual(json(["run", path, "--raw", "-n", "8"], { input: prompt[1] }).tokens, tokens);
+  assert.deepEqual(json(["run", path, "-f", "-", "--raw", "-n", "8"], { input: prompt[1] }).tokens, tokens);
+  assert.deepEqual(json(["run", "--raw", "-n", "8", "--", path], { input: prompt[1] }).tokens, tokens);
+});
+
+test("run.stop_strings", () => {
+  const whole = raw({}, "-n", "60").text;
+  const at = Math.floor(whole.length / 2);
+  const stop = [...whole.slice(at)].slice(0, 3).join("");
+  assert.ok(stop, "the model says something");
+  const cut = raw({}, "-n", "60", "--stop", stop);
+  assert.equal(cut.text, whole.slice(0, whole.indexOf(stop)));
+  assert.equal(cut.finish_reason, "stop");
+  assert.ok(cut.tokens.length < 60);
+  assert.equal(raw({}, "-n", "60", "--stop", "this text never comes, \u{1F433}", "--stop", stop).text, cut.text);
+});
+
+test("run.context_too_small", () => {
+  fails(2, /context/, ["run", tiny(), ...prompt, "--raw", "--context", "4"]);
+  fails(2, /context/, ["run", tiny(), ...prompt, "--raw", "--context", "1000000"]);
+});
+
+test("run.context_fills", () => {
+  const r = raw({}, "--context", "64");
+  assert.ok(r.usage.prompt_tokens + r.usage.completion_tokens <= 64);
+  assert.ok(["length", "stop"].includes(r.finish_reason));
+});
+
+test("run.stdout_full", () => {
+  if (!existsSync("/dev/full")) skip("no /dev/full");
+  const full = openSync("/dev/full", "w");
+  const r = spawnSync(program, ["run", tiny(), ...prompt, "--raw", "-n", "8", "--json"], { stdio: ["ignore", full, "pipe"], encoding: "utf8" });
+  closeSync(full);
+  assert.equal(r.status, 1);
+  assert.match(r.stderr, /^forerun: can't write to standard output[^\n]*\n$/);
+});
+
+/** Starts a long answer and sends SIGINT when its first text is there. */
+async function interrupted(args) {
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let out = "";
+  let err = "";
+  child.stderr.setEncoding("utf8").on("data", s => (err += s));
+  child.stdout.setEncoding("utf8").on("data", s => {
+    if (!out) child.kill("SIGINT");
+    out += s;
+  });
+  const [status, signal] = await new Promise(done => child.on("close", (...r) => done(r)));
+  return { out, err, status, signal };
+}
+
+test("run.interrupt", async () => {
+  const args = ["run", tiny({ layers: 8, context: 2048 }), ...prompt, "--raw", "--stop", "\u{1F433}", "--mode", "greedy"];
+  const r = await interrupted(args);
+  assert.equal(r.signal, null);
+  assert.equal(r.status, 1, r.err);
+  assert.match(r.err, /forerun: interrupted\n$/);
+  assert.ok(r.out.length > 0);
+  const n = String([...r.out].length + 8);
+  const whole = json([...args, "-n", n]).text;
+  const common = r.out.replace(/\n$/, "").replace(/\uFFFD$/, ""); // the last code point may have been half there
+  assert.ok(whole.startsWith(common), "what was printed is the beginning of the answer");
+});
+
+test("run.interrupt_while_loading", async () => {
+  const pipe = join(scratch, "slow.gguf");
+  assert.equal(spawnSync("mkfifo", [pipe]).status, 0);
+  const child = spawn(program, ["run", pipe, ...prompt], { stdio: ["ignore", "pipe", "pipe"] });
+  let err = "";
+  child.stderr.setEncoding("utf8").on("data", s => (err += s));
+  const closed = new Promise(done => child.on("close", (...r) => done(r)));
+  const writer = openSync(pipe, "w"); // returns when the program has opened its end
+  const piece = start(tiny(), 2048);
+  writeFileSync(writer, piece);
+  await new Promise(done => setTimeout(done, 1500));
+  child.kill("SIGINT");
+  const [status, signal] = await closed;
+  closeSync(writer);
+  assert.equal(signal, null);
+  assert.equal(status, 1, err);
+  assert.match(err, /^forerun: interrupted while loading [^\n]+\n$/);
+});
+
+// ---- run, on the default model
+
+test("run.chat", () => {
+  const path = real();
+  const question = "What is the capital of France?";
+  const r = json(["run", path, "-p", question, "-n", "24"]);
+  assert.match(r.text, /Paris/);
+  assert.equal(r.finish_reason, "stop");
+  assert.equal(r.usage.prompt_tokens, 37);
+  // The same prompt, its template written out by hand.
+  const system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
+  const text = `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\n${question}<|im_end|>\n<|im_start|>assistant\n`;
+  const byHand = json(["run", path, "--raw", "-p", text, "-n", "24", "--mode", "greedy"]);
+  assert.deepEqual(byHand.tokens, r.tokens);
+  assert.equal(byHand.usage.prompt_tokens, r.usage.prompt_tokens);
+});
+
+test("run.page_and_system", () => {
+  const path = real();
+  const page = file("page.txt", "\nThe lighthouse at Cape Orl is painted green.\n\n");
+  const r = json(["run", path, "--page", page, "--system", "Answer in one sentence.", "-p", "Which colour is it?\n", "-n", "4"]);
+  const text = "<|im_start|>system\nAnswer in one sentence.<|im_end|>\n<|im_start|>user\nThe lighthouse at Cape Orl is painted green.\n\nWhich colour is it?<|im_end|>\n<|im_start|>assistant\n";
+  assert.equal(r.usage.prompt_tokens, json(["tokenize", path, "--special", "-p", text]).ids.length);
+});
+
+// ---- bench and selftest
+
+test("bench.json", () => {
+  const r = json(["bench", tiny(), "-n", "8", "--prompt-tokens", "40", "--repeats", "2"]);
+  assert.equal(r.prefill.samples_ms.length, 2);
+  for (const mode of ["greedy", "loop"]) {
+    assert.equal(r[mode].samples_ms.length, 2);
+    assert.ok(r[mode].ms_per_token > 0 && r[mode].submits > 0);
+  }
+  assert.ok(r.prefill.tokens_per_s > 0 && r.floor.ms > 0 && r.bytes_per_step > 0 && r.device_bytes > 0);
+  assert.ok(r.loop.submits < r.greedy.submits, "the loop reads back once a window");
+  fails(2, /context/, ["bench", tiny(), "--prompt-tokens", "100000"]);
+});
+
+test("selftest", () => {
+  const r = forerun(["selftest", "--adapter", "cpu"]);
+  assert.equal(r.status, 0, r.stderr + r.stdout.split("\n").slice(-5).join("\n"));
+  assert.ok(r.stdout.split("\n").length > 10);
+});
+
+// ---- memory
+
+/** Peak resident bytes of a bench, next to what it holds on the device. A software adapter's device memory is the process's own. */
+async function benchMemory(path) {
+  const child = spawn(program, ["bench", path, "-n", "2", "--prompt-tokens", "8", "--repeats", "1", "--context", "256", "--adapter", "cpu", "--json"], { stdio: ["ignore", "pipe", "inherit"] });
+  let out = "";
+  let peak = 0;
+  child.stdout.setEncoding("utf8").on("data", s => (out += s));
+  const watch = setInterval(() => {
+    try {
+      peak = Math.max(peak, 1024 * Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))?.[1] ?? 0));
+    } catch {
+      // It has ended between two looks.
+    }
+  }, 10);
+  const status = await new Promise(done => child.on("close", done));
+  clearInterval(watch);
+  assert.equal(status, 0);
+  return { peak, device: JSON.parse(out).device_bytes };
+}
+
+test("memory.host_side_of_loading", async () => {
+  if (!existsSync("/proc/self/status")) skip("no /proc");
+  const small = await benchMemory(tiny());
+  const large = await benchMemory(real());
+  const host = m => m.peak - m.device;
+  const more = (host(large) - host(small)) / MIB;
+  assert.ok(small.peak > 0 && large.device > 90 * MIB);
+  assert.ok(more < 64, `loading takes ${more.toFixed(1)} MiB more on the host than with a tiny model, besides the device's ${(large.device / MIB).toFixed(1)}`);
+});
+
+// ---- main
+
+const wanted = process.argv.slice(2);
+const counts = { ok: 0, FAILED: 0, skipped: 0 };
+mkdirSync(scratch, { recursive: true });
+for (const { name, run } of tests) {
+  if (wanted.length && !wanted.some(w => name.startsWith(w))) continue;
+  const begin = performance.now();
+  let result = "ok";
+  let note = "";
+  try {
+    await run();
+  } catch (e) {
+    result = e instanceof Skip ? "skipped" : "FAILED";
+    note = e instanceof Skip ? `: ${e.message}` : `\n${e.stack}`;
+  }
+  counts[result]++;
+  console.log(`${result.padEnd(7)} cli.${name} (${((performance.now() - begin) / 1000).toFixed(1)} s)${note}`);
+}
+rmSync(scratch, { recursive: true, force: true });
+console.log(`${counts.ok} passed, ${counts.FAILED} failed, ${counts.skipped} skipped`);
+process.exitCode = counts.FAILED ? 1 : 0;
