@@ -47,7 +47,7 @@ struct fr_loader {
 
     uint8_t *row_buffer, *stage;
     size_t row_buffer_size, stage_size;
-    uint8_t *stage_scales; /* in stage, behind the codes of span_rows rows */
+    size_t scales_at; /* place in stage of the scales, behind the codes of span_rows rows */
     pending_write writes[MAX_WRITES];
     uint32_t n_writes, write; /* those from `write` on are still to be made */
 };
@@ -84,7 +84,7 @@ static void finish_span(fr_loader *l)
         add_write(l, 2 * p->pool, 16 * (uint64_t)p->code_base + (uint64_t)in_part * code_bytes, l->stage + in_stage * code_bytes,
                   rows * code_bytes);
         add_write(l, 2 * p->pool + 1, 4 * (uint64_t)p->scale_base + (uint64_t)in_part * scale_bytes,
-                  l->stage_scales + in_stage * scale_bytes, rows * scale_bytes);
+                  l->stage + l->scales_at + in_stage * scale_bytes, rows * scale_bytes);
     }
     l->span_have = 0;
 }
@@ -104,7 +104,7 @@ static bool stage_matrix_row(fr_loader *l, const uint8_t *bytes)
         l->span_start = l->span_rows > 1 ? l->row : to;
     size_t slot = to - l->span_start;
     bool ok = repack_row((ggml_type)l->tensor->type, m, bytes, l->stage + slot * fr_matrix_code_bytes(m),
-                         l->stage_scales + slot * fr_matrix_scale_bytes(m));
+                         l->stage + l->scales_at + slot * fr_matrix_scale_bytes(m));
     if (++l->span_have == l->span_rows || l->row + 1 == l->target.rows)
         finish_span(l);
     return ok;
@@ -169,7 +169,7 @@ static void begin_tensor(fr_loader *l, const gguf_tensor *t)
     l->row_bytes = file_row_bytes(t);
     l->row = 0;
     l->span_rows = span_rows(l, &l->target);
-    l->stage_scales = l->target.matrix ? l->stage + (size_t)l->span_rows * fr_matrix_code_bytes(l->target.matrix) : NULL;
+    l->scales_at = l->target.matrix ? (size_t)l->span_rows * fr_matrix_code_bytes(l->target.matrix) : 0;
 }
 
 /* The next row out of `bytes`; NULL: the rest of it is still to come. */
