@@ -14,7 +14,7 @@ fn quantise(lid: u32) { // every thread calls it, after a barrier behind the wri
         let p = (32u * block + e) * TOKS + token;
         let x = vec4f(val[p], val[p + TOKS], val[p + 2u * TOKS], val[p + 3u * TOKS]);
         q_square[i] = fma(x.w, x.w, fma(x.z, x.z, fma(x.y, x.y, x.x * x.x)));
-        let y = x * gain(block, e);
+        let y = x * vec4f(gain(block, e), gain(block, e + 1u), gain(block, e + 2u), gain(block, e + 3u));
         q_max[i] = max(max(abs(y.x), abs(y.y)), max(abs(y.z), abs(y.w)));
         val[p] = y.x;
         val[p + TOKS] = y.y;
