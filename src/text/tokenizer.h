@@ -6,11 +6,12 @@
 
 #include "base/error.h"
 
-typedef enum fr_pretokenizer { /* tokenizer.ggml.pre */
-                               FR_PRE_GPT2,   /* "gpt-2", "default" */
-                               FR_PRE_QWEN2,  /* "qwen2", "deepseek-r1-qwen" */
-                               FR_PRE_LLAMA3, /* "llama3", "llama-bpe", "llama-v3" and the files stamped "smaug-bpe" */
-                               FR_PRE_SMOLLM  /* "smollm", and others that split digits one by one before GPT-2's rule */
+/* By the stamps in tokenizer.ggml.pre. */
+typedef enum fr_pretokenizer {
+    FR_PRE_GPT2,   /* "gpt-2", "default" */
+    FR_PRE_QWEN2,  /* "qwen2", "deepseek-r1-qwen" */
+    FR_PRE_LLAMA3, /* "llama3", "llama-bpe", "llama-v3" and the files stamped "smaug-bpe" */
+    FR_PRE_SMOLLM  /* "smollm", and others that split digits one by one before GPT-2's rule */
 } fr_pretokenizer;
 
 /* Token types of GGUF (tokenizer.ggml.token_type). */
@@ -37,16 +38,17 @@ void fr_tokenizer_free(fr_tokenizer *);
 
 /* Text to ids, appended behind ids[0 .. *n) of the growing array *ids (realloc'd; the caller frees it). Any bytes are accepted:
  * what is not UTF-8 counts as single bytes that are neither letters nor white space. Only bytes that the vocabulary has no token for are
- * lost (SmolLM2 lacks a few that UTF-8 text never or hardly holds). `special`: text of control tokens is recognised, the leftmost first and
- * of those the longest; without it such text never becomes a control token. Text of user tokens (type 4: <tool_call>, runs of spaces) is
- * always recognised. `bos`: prepend the BOS token if the vocabulary says so. False: out of memory. Time is O(size log size). */
+ * lost (SmolLM2 lacks six control characters, and the bytes of UTF-8 from U+40000 on). `special`: text of control tokens is recognised, the
+ * leftmost first and of those the longest; without it such text never becomes a control token. Text of user tokens (type 4: <tool_call>,
+ * runs of spaces) is always recognised. `bos`: prepend the BOS token if the vocabulary says so. False: out of memory. Time is O(size log
+ * size). */
 bool fr_tokenizer_encode(const fr_tokenizer *, const char *text, size_t size, bool special, bool bos, uint32_t **ids, size_t *n);
 
 /* Raw bytes of a token (not the byte alphabet); for control tokens the written form if `special`, else size 0. Lives as long as the
  * tokenizer. */
 const char *fr_tokenizer_bytes(const fr_tokenizer *, uint32_t id, bool special, size_t *size);
-uint32_t fr_tokenizer_id(const fr_tokenizer *, const char *text,
-                         size_t size); /* exact token text (special form or byte alphabet); UINT32_MAX: none */
+/* The token of exactly this text (special form or byte alphabet); UINT32_MAX: none. */
+uint32_t fr_tokenizer_id(const fr_tokenizer *, const char *text, size_t size);
 uint32_t fr_tokenizer_size(const fr_tokenizer *);
 uint32_t fr_tokenizer_bos(const fr_tokenizer *);
 const char *fr_tokenizer_pre(const fr_tokenizer *); /* name, "smollm" */
