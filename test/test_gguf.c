@@ -2,6 +2,7 @@
 #include "test/test.h"
 
 #include "load/gguf.h"
+#include "test/gguf_build.h"
 #include "test/load_sink.h"
 #include "tools/tiny_model.h"
 
@@ -194,60 +195,6 @@ static void corrupt(void)
     }
 }
 
-/* A file written by hand. */
-typedef struct builder {
-    uint8_t *bytes;
-    size_t size, room;
-} builder;
-
-static void put(builder *b, const void *bytes, size_t size)
-{
-    if (b->size + size > b->room) {
-        b->room = 2 * (b->size + size);
-        b->bytes = realloc(b->bytes, b->room);
-        CHECK(b->bytes);
-    }
-    memcpy(b->bytes + b->size, bytes, size);
-    b->size += size;
-}
-
-static void put_int(builder *b, uint64_t v, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        uint8_t byte = (uint8_t)(v >> 8 * i);
-        put(b, &byte, 1);
-    }
-}
-
-static void put_string(builder *b, const char *s)
-{
-    put_int(b, strlen(s), 8);
-    put(b, s, strlen(s));
-}
-
-static void put_head(builder *b, uint64_t tensors, uint64_t pairs)
-{
-    put(b, "GGUF", 4);
-    put_int(b, 2, 4);
-    put_int(b, tensors, 8);
-    put_int(b, pairs, 8);
-}
-
-static void put_scalar(builder *b, const char *key, gguf_type type, uint64_t bits, size_t size)
-{
-    put_string(b, key);
-    put_int(b, type, 4);
-    put_int(b, bits, size);
-}
-
-static void put_array(builder *b, const char *key, gguf_type item, uint64_t count)
-{
-    put_string(b, key);
-    put_int(b, GGUF_ARRAY, 4);
-    put_int(b, item, 4);
-    put_int(b, count, 8);
-}
-
 /* Events that note what was seen. */
 typedef struct seen {
     int metadata, header;
@@ -288,7 +235,7 @@ typedef struct session {
     fr_error_text error;
 } session;
 
-static fr_status read_all(session *s, const builder *b)
+static fr_status read_all(session *s, const gguf_build *b)
 {
     s->events = (gguf_events){&s->seen, see_metadata, see_header, see_data};
     s->reader = gguf_reader_new(&s->events, &s->heap);
@@ -301,28 +248,28 @@ static fr_status read_all(session *s, const builder *b)
     return gguf_reader_end(s->reader, &s->error);
 }
 
-static void finish(session *s, builder *b)
+static void finish(session *s, gguf_build *b)
 {
     gguf_reader_free(s->reader);
     CHECK_INT(s->heap.now, 0);
     free(b->bytes);
 }
 
-static void put_numbers(builder *b)
+static void put_numbers(gguf_build *b)
 {
-    put_scalar(b, "u8", GGUF_U8, 200, 1);
-    put_scalar(b, "i8", GGUF_I8, 0xff, 1);
-    put_scalar(b, "u16", GGUF_U16, 60000, 2);
-    put_scalar(b, "i16", GGUF_I16, 0xfffe, 2);
-    put_scalar(b, "u32", GGUF_U32, 4000000000u, 4);
-    put_scalar(b, "i32", GGUF_I32, 7, 4);
-    put_scalar(b, "f32", GGUF_F32, 0x3fc00000, 4); /* 1.5 */
-    put_scalar(b, "bool", GGUF_BOOL, 1, 1);
-    put_scalar(b, "u64", GGUF_U64, 1ull << 32, 8);
-    put_scalar(b, "u64 max", GGUF_U64, UINT64_MAX, 8);
-    put_scalar(b, "i64", GGUF_I64, 12, 8);
-    put_scalar(b, "f64", GGUF_F64, 0x4004000000000000u, 8);      /* 2.5 */
-    put_scalar(b, "f64 huge", GGUF_F64, 0x7fe0000000000000u, 8); /* 2^1023 */
+    gguf_build_scalar(b, "u8", GGUF_U8, 200, 1);
+    gguf_build_scalar(b, "i8", GGUF_I8, 0xff, 1);
+    gguf_build_scalar(b, "u16", GGUF_U16, 60000, 2);
+    gguf_build_scalar(b, "i16", GGUF_I16, 0xfffe, 2);
+    gguf_build_scalar(b, "u32", GGUF_U32, 4000000000u, 4);
+    gguf_build_scalar(b, "i32", GGUF_I32, 7, 4);
+    gguf_build_scalar(b, "f32", GGUF_F32, 0x3fc00000, 4); /* 1.5 */
+    gguf_build_scalar(b, "bool", GGUF_BOOL, 1, 1);
+    gguf_build_scalar(b, "u64", GGUF_U64, 1ull << 32, 8);
+    gguf_build_scalar(b, "u64 max", GGUF_U64, UINT64_MAX, 8);
+    gguf_build_scalar(b, "i64", GGUF_I64, 12, 8);
+    gguf_build_scalar(b, "f64", GGUF_F64, 0x4004000000000000u, 8);      /* 2.5 */
+    gguf_build_scalar(b, "f64 huge", GGUF_F64, 0x7fe0000000000000u, 8); /* 2^1023 */
 }
 
 static void check_numbers(const gguf_meta *m)
@@ -380,24 +327,24 @@ static void check_arrays(const gguf_meta *m)
 
 static void lookups(void)
 {
-    builder b = {0};
-    put_head(&b, 0, 18);
+    gguf_build b = {0};
+    gguf_build_head(&b, 0, 18);
     put_numbers(&b);
-    put_string(&b, "text");
-    put_int(&b, GGUF_STRING, 4);
-    put_int(&b, 5, 8);
-    put(&b, "a\0b\nc", 5);
-    put_string(&b, "empty");
-    put_int(&b, GGUF_STRING, 4);
-    put_string(&b, "");
-    put_array(&b, "words", GGUF_STRING, 3);
-    put_string(&b, "one");
-    put_string(&b, "");
-    put_string(&b, "three");
-    put_array(&b, "numbers", GGUF_I16, 2);
-    put_int(&b, 5, 2);
-    put_int(&b, 0xfffa, 2);
-    put_array(&b, "nothing", GGUF_U8, 0);
+    gguf_build_string(&b, "text");
+    gguf_build_int(&b, GGUF_STRING, 4);
+    gguf_build_int(&b, 5, 8);
+    gguf_build_bytes(&b, "a\0b\nc", 5);
+    gguf_build_string(&b, "empty");
+    gguf_build_int(&b, GGUF_STRING, 4);
+    gguf_build_string(&b, "");
+    gguf_build_array(&b, "words", GGUF_STRING, 3);
+    gguf_build_string(&b, "one");
+    gguf_build_string(&b, "");
+    gguf_build_string(&b, "three");
+    gguf_build_array(&b, "numbers", GGUF_I16, 2);
+    gguf_build_int(&b, 5, 2);
+    gguf_build_int(&b, 0xfffa, 2);
+    gguf_build_array(&b, "nothing", GGUF_U8, 0);
     session s = {0};
     CHECK_MSG(read_all(&s, &b) == FR_OK, "%s", s.error.text);
     CHECK_INT(s.seen.metadata, 1);
@@ -407,31 +354,31 @@ static void lookups(void)
     finish(&s, &b);
 }
 
-static void put_tensor(builder *b, const char *name, uint64_t cols, uint64_t offset)
+static void put_tensor(gguf_build *b, const char *name, uint64_t cols, uint64_t offset)
 {
-    put_string(b, name);
-    put_int(b, 1, 4);
-    put_int(b, cols, 8);
-    put_int(b, GGML_F32, 4);
-    put_int(b, offset, 8);
+    gguf_build_string(b, name);
+    gguf_build_int(b, 1, 4);
+    gguf_build_int(b, cols, 8);
+    gguf_build_int(b, GGML_F32, 4);
+    gguf_build_int(b, offset, 8);
 }
 
 /* Tensors listed out of order, with gaps between them, and another alignment. */
 static void order(void)
 {
-    builder b = {0};
-    put_head(&b, 3, 1);
-    put_scalar(&b, "general.alignment", GGUF_U32, 64, 4);
+    gguf_build b = {0};
+    gguf_build_head(&b, 3, 1);
+    gguf_build_scalar(&b, "general.alignment", GGUF_U32, 64, 4);
     put_tensor(&b, "second", 2, 128);
     put_tensor(&b, "third", 1, 320);
     put_tensor(&b, "first", 3, 0);
     while (b.size % 64)
-        put_int(&b, 0xee, 1);
+        gguf_build_int(&b, 0xee, 1);
     size_t start = b.size;
     for (uint32_t i = 0; i < 320; i++)
-        put_int(&b, i / 64, 1);
-    put_int(&b, 0x05050505, 4);
-    put_int(&b, 0xdddddddd, 4); /* behind the end */
+        gguf_build_int(&b, i / 64, 1);
+    gguf_build_int(&b, 0x05050505, 4);
+    gguf_build_int(&b, 0xdddddddd, 4); /* behind the end */
     session s = {0};
     CHECK_MSG(read_all(&s, &b) == FR_OK, "%s", s.error.text);
     static const uint8_t expected[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 5, 5, 5, 5};
@@ -452,9 +399,9 @@ static void alignment(void)
 {
     static const uint64_t bad[] = {0, 3, 48, 1 << 21, 0xffffffff};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        builder b = {0};
-        put_head(&b, 0, 1);
-        put_scalar(&b, "general.alignment", GGUF_U32, bad[i], 4);
+        gguf_build b = {0};
+        gguf_build_head(&b, 0, 1);
+        gguf_build_scalar(&b, "general.alignment", GGUF_U32, bad[i], 4);
         session s = {0};
         CHECK_INT(read_all(&s, &b), FR_BAD_MODEL);
         CHECK(strstr(s.error.text, "general.alignment"));
@@ -465,24 +412,24 @@ static void alignment(void)
 /* Metadata of nearly 48 MiB, in strings of all sizes: what is stored must not cost much more, and one piece more is refused. */
 static void large_metadata(void)
 {
-    builder b = {0};
+    gguf_build b = {0};
     enum { ITEMS = 400000 };
     static char text[1 << 20];
     memset(text, 'x', sizeof text);
-    put_head(&b, 0, 3);
-    put_array(&b, "words", GGUF_STRING, ITEMS);
+    gguf_build_head(&b, 0, 3);
+    gguf_build_array(&b, "words", GGUF_STRING, ITEMS);
     for (uint32_t i = 0; i < ITEMS; i++) {
         uint32_t n = i % 100000 == 5 ? 200000 : i % 40;
-        put_int(&b, n, 8);
-        put(&b, text, n);
+        gguf_build_int(&b, n, 8);
+        gguf_build_bytes(&b, text, n);
     }
-    put_array(&b, "numbers", GGUF_U64, 4 << 20);
+    gguf_build_array(&b, "numbers", GGUF_U64, 4 << 20);
     for (int i = 0; i < 32; i++)
-        put(&b, text, sizeof text);
+        gguf_build_bytes(&b, text, sizeof text);
     size_t before = b.size;
-    put_string(&b, "last");
-    put_int(&b, GGUF_STRING, 4);
-    put_string(&b, "end");
+    gguf_build_string(&b, "last");
+    gguf_build_int(&b, GGUF_STRING, 4);
+    gguf_build_string(&b, "end");
     session s = {0};
     CHECK_MSG(read_all(&s, &b) == FR_OK, "%s", s.error.text);
     CHECK_INT(gguf_array_str(gguf_reader_meta(s.reader), "words", 200005).size, 200000);
@@ -490,7 +437,7 @@ static void large_metadata(void)
     CHECK_MSG(s.heap.peak < (50 << 20), "%zu bytes at the peak", s.heap.peak);
     gguf_reader_free(s.reader);
     b.size = before;
-    put_array(&b, "more", GGUF_U8, 8 << 20);
+    gguf_build_array(&b, "more", GGUF_U8, 8 << 20);
     session refused = {0};
     CHECK_INT(read_all(&refused, &b), FR_BAD_MODEL);
     CHECK(strstr(refused.error.text, "48 MiB (more"));
