@@ -39,6 +39,11 @@ static bool has(const gguf_meta *m, const char *key)
     return gguf_u32(m, key, &u) || gguf_f32(m, key, &f) || gguf_bool(m, key, &b) || gguf_str(m, key, &s) || gguf_array(m, key, &t, &n);
 }
 
+static fr_status lacks(const char *key, fr_error_text *e)
+{
+    return fr_fail(e, FR_BAD_MODEL, "the model file lacks the metadata key %s; use a complete file", key);
+}
+
 /* An integer from low to high, a multiple of `step`. An absent key leaves *out, if that is in range. */
 static fr_status number(const reading *r, const char *suffix, uint32_t low, uint32_t high, uint32_t step, uint32_t *out)
 {
@@ -54,21 +59,27 @@ static fr_status number(const reading *r, const char *suffix, uint32_t low, uint
             return fr_fail(r->error, FR_BAD_MODEL, "metadata key %s is no number from %u to %u; the model file may be damaged", key, low,
                            high);
         if (!*out)
-            return fr_fail(r->error, FR_BAD_MODEL, "the model file lacks the metadata key %s; use a complete file", key);
+            return lacks(key, r->error);
     }
-    if (*out < low || *out > high || *out % step)
-        return fr_fail(r->error, FR_BAD_MODEL, "%s is %u; supported are multiples of %u from %u to %u, use another model", key, *out, step,
-                       low, high);
-    return FR_OK;
+    if (*out >= low && *out <= high && *out % step == 0)
+        return FR_OK;
+    if (low == high)
+        return fr_fail(r->error, FR_BAD_MODEL, "%s is %u; supported is %u here, use another model", key, *out, low);
+    return fr_fail(r->error, FR_BAD_MODEL, "%s is %u; supported are %u to %u in steps of %u, use another model", key, *out, low, high,
+                   step);
 }
 
-/* A float in (0, high]; an absent key leaves *out. */
+/* A float in (0, high]; an absent key leaves *out, if that is in range. */
 static fr_status real(const reading *r, const char *suffix, float high, float *out)
 {
     char key[80];
     full_key(r, key, suffix);
-    if (!gguf_f32(r->meta, key, out) && has(r->meta, key))
-        return fr_fail(r->error, FR_BAD_MODEL, "metadata key %s is no number; the model file may be damaged", key);
+    if (!gguf_f32(r->meta, key, out)) {
+        if (has(r->meta, key))
+            return fr_fail(r->error, FR_BAD_MODEL, "metadata key %s is no number; the model file may be damaged", key);
+        if (!(*out > 0))
+            return lacks(key, r->error);
+    }
     if (!(*out > 0 && *out <= high))
         return fr_fail(r->error, FR_BAD_MODEL, "%s is %g; supported are values above 0 up to %g, use another model", key, (double)*out,
                        (double)high);
@@ -84,7 +95,7 @@ static fr_status read_architecture(fr_config *c, const gguf_meta *m, fr_error_te
 {
     gguf_string s;
     if (!gguf_str(m, "general.architecture", &s))
-        return fr_fail(e, FR_BAD_MODEL, "the model file lacks the metadata key general.architecture; use a complete file");
+        return lacks("general.architecture", e);
     if (!equals(s, "llama") && !equals(s, "qwen2"))
         return fr_fail(e, FR_BAD_MODEL,
                        "the model's architecture is %.*s, which is not supported; use a model of the architecture llama or qwen2",

@@ -46,7 +46,8 @@ fr_tokenizer *fr_vocabulary_read(const gguf_meta *m, fr_error_text *e)
     if (gguf_str(m, "tokenizer.ggml.model", &model))
         copy_name(model_name, sizeof model_name, model);
     if (strcmp(model_name, "gpt2")) {
-        fr_fail(e, FR_BAD_MODEL, "tokenizer \"%s\" is not supported: use a model with byte-level BPE (tokenizer.ggml.model = gpt2)", model_name);
+        fr_fail(e, FR_BAD_MODEL, "tokenizer \"%s\" is not supported: use a model with byte-level BPE (tokenizer.ggml.model = gpt2)",
+                model_name);
         return NULL;
     }
     if (gguf_str(m, "tokenizer.ggml.pre", &pre))
@@ -55,7 +56,8 @@ fr_tokenizer *fr_vocabulary_read(const gguf_meta *m, fr_error_text *e)
     fr_vocab_source s = {.user = (void *)(uintptr_t)m, .token = source_token, .merge = source_merge, .pre = pre_name};
     if (!gguf_array(m, "tokenizer.ggml.tokens", &type, &s.n_tokens) || type != GGUF_STRING ||
         !gguf_array(m, "tokenizer.ggml.merges", &type, &s.n_merges) || type != GGUF_STRING) {
-        fr_fail(e, FR_BAD_MODEL, "the file has no vocabulary (tokenizer.ggml.tokens and tokenizer.ggml.merges): convert the model again with its tokenizer");
+        fr_fail(e, FR_BAD_MODEL,
+                "the file has no vocabulary (tokenizer.ggml.tokens and tokenizer.ggml.merges): convert the model again with its tokenizer");
         return NULL;
     }
     size_t n_types = 0;
