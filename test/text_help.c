@@ -1,8 +1,6 @@
 #include "test/text_help.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test/test.h"
 
 static void *grown(void *block, size_t n, size_t size)
 {
@@ -193,4 +191,66 @@ text_bytes text_decode(const fr_tokenizer *t, const uint32_t *ids, size_t n, boo
     }
     out.data[out.size] = 0;
     return out;
+}
+
+static uint32_t random_state = 1;
+uint32_t text_random(uint32_t n)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 17;
+    random_state ^= random_state << 5;
+    return random_state % n;
+}
+
+char *text_golden(const char *name, size_t *size)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/golden/%s", test_dir(), name);
+    return test_read(path, size);
+}
+
+text_bytes *text_next_line(const char **at, size_t *n)
+{
+    while (**at) {
+        const char *line = *at, *end = strchr(line, '\n');
+        CHECK(end);
+        *at = end + 1;
+        if (*line != '#')
+            return text_fields(line, (size_t)(end - line), n);
+    }
+    return NULL;
+}
+
+fr_tokenizer *text_chat_tokenizer(const char *pre, const char *const *joins, size_t n_joins)
+{
+    static const char *const special[] = {"<|im_start|>",        "<|im_end|>",        "<|begin_of_text|>", "<|end_of_text|>",
+                                          "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",        "<|im_end|>!"};
+    text_vocab v = text_vocab_new(pre);
+    text_vocab_bytes(&v);
+    for (size_t i = 0; i < n_joins; i++)
+        text_vocab_join(&v, joins[i]);
+    v.bos = (uint32_t)v.n_tokens + 2;
+    v.eos = (uint32_t)v.n_tokens + 3;
+    v.add_bos = true;
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
+        text_vocab_word(&v, special[i], FR_TOKEN_CONTROL);
+    text_vocab_word(&v, "<tool>", FR_TOKEN_USER);
+    fr_error_text e = {0};
+    fr_tokenizer *t = text_vocab_make(&v, &e);
+    CHECK_MSG(t, "%s", e.text);
+    return t;
+}
+
+text_ids text_encode(const fr_tokenizer *t, const char *text, size_t size, bool special)
+{
+    text_ids l = {0};
+    CHECK(fr_tokenizer_encode(t, text, size, special, false, &l.ids, &l.n));
+    for (size_t i = 0; i < l.n; i++)
+        CHECK(l.ids[i] < fr_tokenizer_size(t));
+    return l;
+}
+
+bool text_same(text_ids a, text_ids b)
+{
+    return a.n == b.n && (a.n == 0 || !memcmp(a.ids, b.ids, a.n * sizeof *a.ids));
 }

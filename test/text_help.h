@@ -41,4 +41,21 @@ uint32_t text_hash(const uint32_t *ids, size_t n);
 /* The bytes of the tokens behind each other; NUL behind. The caller frees. */
 text_bytes text_decode(const fr_tokenizer *, const uint32_t *ids, size_t n, bool special);
 
+/* Deterministic numbers below n (xorshift). */
+uint32_t text_random(uint32_t n);
+
+/* A file in golden/, NUL behind; the caller frees. And its next line as fields, comments left out; NULL at the end. */
+char *text_golden(const char *name, size_t *size);
+text_bytes *text_next_line(const char **at, size_t *n);
+
+/* Bytes, the joins given, the special tokens of the chat families, and the user token <tool>. */
+fr_tokenizer *text_chat_tokenizer(const char *pre, const char *const *joins, size_t n_joins);
+
+typedef struct text_ids {
+    uint32_t *ids; /* the caller frees */
+    size_t n;
+} text_ids;
+text_ids text_encode(const fr_tokenizer *, const char *text, size_t size, bool special); /* checks that they are in the vocabulary */
+bool text_same(text_ids, text_ids);
+
 #endif
