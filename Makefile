@@ -54,7 +54,7 @@ KERNEL_DIRS := $(shell find kernels -type d)
 objects      = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
 .PHONY: all native wasm web test check asan fuzz model model-path demo serve bench clean help setup
-.PHONY: $(addprefix system-,native wasm test browser) $(addprefix test-,check unit asan cli web fuzz)
+.PHONY: $(addprefix system-,native wasm test browser) $(addprefix test-,check unit asan cli web readme fuzz)
 .DELETE_ON_ERROR:
 .SUFFIXES:
 MAKEFLAGS += --no-print-directory
@@ -74,7 +74,7 @@ help:
 	@echo 'make check   layout, includes, sizes    make asan, fuzz  the tests with sanitizers, the fuzzers (FUZZ_SECONDS each)'
 	@echo 'make model   fetch the default model    make model-path  print where it is'
 	@echo 'make bench   native speed of MODEL      make clean       remove $(BUILD) and web/dist'
-	@echo 'make test-check, test-unit, test-asan, test-cli, test-web, test-fuzz   one suite of make test (ONLY=area.name for unit, asan)'
+	@echo 'make test-check, test-unit, test-asan, test-cli, test-web, test-readme, test-fuzz   one suite of make test (ONLY=area.name for unit, asan)'
 
 # ---- what comes from outside
 
@@ -195,7 +195,7 @@ bench: native $(DEFAULT_MODEL)
 
 # ---- tests. tools/suites.sh runs the suites one after the other, each as `make test-NAME`, and adds up their last lines.
 
-SUITES := check unit asan cli web fuzz
+SUITES := check unit asan cli web readme fuzz
 export FORERUN_WEBGPU_INCLUDE := $(abspath $(WEBGPU_DIR))
 export FORERUN_MODEL := $(abspath $(MODEL_CACHED))
 export FORERUN_BUILD := $(abspath $(BUILD))
@@ -213,6 +213,8 @@ test-cli: native $(MODEL_CACHED) | system-browser
 	@node test/cli_test.mjs
 test-web: web $(MODEL_CACHED) | system-browser
 	@cd web && npm test --silent
+test-readme: native web $(MODEL_CACHED) | system-browser
+	@node test/readme_test.mjs
 fuzz test-fuzz: | system-test
 	@$(MAKE) VARIANT=fuzz BUILD=$(BUILD)/fuzz $(patsubst test/%.c,$(BUILD)/fuzz/%,$(FUZZERS))
 	@sh tools/fuzz.sh $(BUILD)/fuzz $(FUZZ_SECONDS) $(patsubst test/%.c,%,$(FUZZERS))

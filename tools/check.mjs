@@ -1,7 +1,7 @@
 // check.mjs BUILD: rules of the tree that a compiler does not know. One line a rule; the last line is "N passed, N failed, N skipped".
 
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 
@@ -20,7 +20,7 @@ const files = walk(".");
 const text = path => readFileSync(path, "utf8");
 const lines = path => text(path).split("\n");
 const named = pattern => files.filter(path => pattern.test(path));
-const c_files = named(/^(src|include|cli|ref|test|tools|web\/wasm|examples)\/.*\.[ch]$/);
+const c_files = named(/^(src|include|cli|ref|test|tools|examples|web\/(wasm|test))\/.*\.[ch]$/);
 const sources = named(/\.(c|h|def|wgsl|ts|mjs|js|html|css|sh|py|json|md)$|^Makefile$|^deps\/|^\.ci\/|^\.(clang-format|editorconfig|gitignore)$/)
   .filter(path => !path.startsWith("test/golden/"));
 
@@ -75,7 +75,7 @@ const native_host = ["cli/host.c", "cli/adapter.c"];
 function webgpu_users() {
   return c_files.flatMap(path => includes(path).flatMap(({ header, at }) => {
     if (header === "webgpu/webgpu.h" && path !== "src/gpu/webgpu.h") return [`${at}: include gpu/webgpu.h, which turns the functions into wasm imports`];
-    if (header === "gpu/webgpu.h" && !path.startsWith("src/gpu/") && !native_host.includes(path)) return [`${at}: only src/gpu/ and ${native_host.join(", ")} know WebGPU`];
+    if (header === "gpu/webgpu.h" && !path.startsWith("src/gpu/") && !native_host.includes(path) && !path.startsWith("web/test/")) return [`${at}: only src/gpu/ and ${native_host.join(", ")} know WebGPU`];
     return [];
   }));
 }
@@ -139,6 +139,14 @@ function whitespace() {
   });
 }
 
+/** Links of our documents lead to files, and the README prints the examples as they are. */
+function documents() {
+  const links = named(/\.md$/).flatMap(path => [...text(path).matchAll(/\]\(([^)#\s]+)[^)]*\)/g)].flatMap(([, target]) =>
+    /^[a-z]+:/.test(target) || existsSync(join(dirname(path), target)) ? [] : [`${path}: ${target} is not there`]));
+  const examples = ["examples/answer.c", "examples/page.html"].filter(path => !text("README.md").includes(`\n${text(path)}\u0060\u0060\u0060\n`));
+  return [...links, ...examples.map(path => `README.md: does not print ${path} as it is`)];
+}
+
 function scripts_parse() {
   return named(/\.(sh|mjs)$|^\.ci\/run$/).flatMap(path => {
     const [program, ...args] = path.endsWith(".mjs") ? ["node", "--check"] : [path === ".ci/run" ? "bash" : "sh", "-n"];
@@ -163,6 +171,7 @@ const rules = {
   "no address of a registry": no_registry_hosts,
   "nothing is marked as unfinished": nothing_unfinished,
   "no stray white space": whitespace,
+  "documents' links and examples are right": documents,
   "scripts parse": scripts_parse,
 };
 

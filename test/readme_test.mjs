@@ -1,0 +1,76 @@
+// What the README prints works as printed: its commands for C, its page in Chromium, its verbs. (tools/check.mjs sees to it that the README
+// prints the files of examples/.)
+
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { launch } from "../web/tools/browser.mjs";
+import { startServer } from "../web/tools/server.mjs";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const build = process.env.FORERUN_BUILD ?? join(root, "build");
+const model = process.env.FORERUN_MODEL;
+const readme = readFileSync(join(root, "README.md"), "utf8");
+const check = (truth, message) => { if (!truth) throw new Error(message); };
+
+function c_example() {
+  const block = /```sh\n(.*?)```/s.exec(readme)[1];
+  const r = spawnSync("bash", ["-ec", block], { cwd: root, encoding: "utf8", timeout: 300_000 });
+  check(r.status === 0, `the commands ended with ${r.status}: ${r.stderr}`);
+  check(/[a-z]{3,}[^]*\n\[.+: [\d.]+ ms a token\]\n$/.test(r.stdout), `printed no answer: ${r.stdout}`);
+}
+
+function verbs() {
+  const named = [...readme.matchAll(/^ {4}forerun (\w+) /gm)].map(m => m[1]);
+  check(named.length >= 5, `found only ${named}`);
+  for (const verb of named) {
+    const r = spawnSync(join(build, "forerun"), [verb, "--help"], { encoding: "utf8" });
+    check(r.status === 0 && r.stdout.includes(`forerun ${verb}`), `forerun ${verb} --help: status ${r.status}, ${r.stdout}${r.stderr}`);
+  }
+}
+
+async function browser_example() {
+  const folder = join(build, "readme");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  cpSync(join(root, "web/dist"), join(folder, "forerun"), { recursive: true });
+  cpSync(join(root, "examples/page.html"), join(folder, "index.html"));
+  const server = await startServer({ root: folder, model });
+  const { browser } = await launch({ url: server.url, cpu: true });
+  try {
+    const page = await browser.newPage();
+    const errors = [];
+    page.on("pageerror", e => errors.push(e.message));
+    await page.goto(server.url);
+    await page.waitForFunction(() => answer.textContent.startsWith("ready"), null, { timeout: 120_000 });
+    await page.click("#ask");
+    await page.waitForFunction(() => document.title === "done", null, { timeout: 240_000 });
+    const text = await page.textContent("#answer");
+    check(!errors.length, errors.join("; "));
+    check(/lighthouse/i.test(text), `the answer is not about the page: ${text}`);
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+}
+
+const tests = {
+  "readme.c: the example for C builds and answers with the printed commands": c_example,
+  "readme.verbs: the verbs that are listed exist": verbs,
+  "readme.page: the example for the browser answers in Chromium": browser_example,
+};
+let failed = 0;
+for (const [name, run] of Object.entries(tests)) {
+  let word = "ok     ";
+  try {
+    await run();
+  } catch (e) {
+    word = "FAILED ";
+    failed++;
+    console.log(e.message);
+  }
+  console.log(`${word} ${name}`);
+}
+console.log(`${Object.keys(tests).length - failed} passed, ${failed} failed, 0 skipped`);
+process.exit(failed ? 1 : 0);
