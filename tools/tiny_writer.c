@@ -455,10 +455,10 @@ static const char *check(writer *w)
         return "architectures are llama and qwen2";
     if (o->vocab < 256 + N_SPECIAL + 1)
         return "the vocabulary needs 260 tokens or more";
-    bool k = w->type == GGML_Q6_K || w->head_type == GGML_Q6_K || w->v_type == GGML_Q6_K || w->up_type == GGML_Q6_K;
-    uint32_t step = k ? 256 : 32;
-    if (o->dim % step || o->ffn % step || o->heads * o->head_dim % step || o->head_dim % 32)
-        return "dimensions must be multiples of 32, of 256 with q6_k";
+    bool wide = w->type == GGML_Q6_K, dim_wide = wide || w->head_type == GGML_Q6_K || w->v_type == GGML_Q6_K || w->up_type == GGML_Q6_K;
+    uint32_t step = wide ? 256 : 32; /* of what the other matrices' rows are long */
+    if (o->dim % (dim_wide ? 256 : 32) || o->ffn % step || o->heads * o->head_dim % step || o->head_dim % 32)
+        return "dimensions must be multiples of 32, where rows are in q6_k of 256";
     if (o->heads % o->kv_heads)
         return "the number of heads must be a multiple of the number of kv heads";
     return NULL;
