@@ -56,6 +56,7 @@ objects      = $(patsubst %.c,$(OBJ)/%.o,$(1))
 .PHONY: all native wasm web test check asan fuzz model model-path demo serve bench clean help setup
 .PHONY: $(addprefix system-,native wasm test browser) $(addprefix test-,check unit asan cli web readme fuzz)
 .DELETE_ON_ERROR:
+.SECONDARY:
 .SUFFIXES:
 MAKEFLAGS += --no-print-directory
 ifeq ($(MAKELEVEL),0)
