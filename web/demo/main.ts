@@ -178,6 +178,7 @@ function note(message: HTMLElement, text: string, className: string): void {
   span.className = className;
   span.textContent = text;
   message.append(span);
+  ui.chat.scrollTop = ui.chat.scrollHeight;
 }
 
 async function say(question: string): Promise<void> {

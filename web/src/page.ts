@@ -3,6 +3,8 @@
 import { ArgumentError } from "./errors.js";
 import type { ChatMessage } from "./types.js";
 
+const EDGES = /^[ \t\r\n\f\v]+|[ \t\r\n\f\v]+$/g; // as the command line's --page, so that both make the same prompt
+
 /** Checks that a value is text that C can take. @internal */
 export function text(what: string, value: unknown): string {
   if (typeof value !== "string") throw new ArgumentError(`${what} must be text, not ${value === null ? "null" : typeof value}`);
@@ -22,7 +24,7 @@ export function content(message: ChatMessage, where: string): string {
 /** The messages with the page's text in front of the last user message: `page`, an empty line, then what the user wrote. Where there is
  * no user message, the page becomes one. Several pages are joined the same way. */
 export function withPage(messages: readonly ChatMessage[], page: string | readonly string[]): ChatMessage[] {
-  const pages = [page].flat().map(p => p.trim()).filter(Boolean);
+  const pages = [page].flat().map(p => p.replace(EDGES, "")).filter(Boolean);
   if (!pages.length) return [...messages];
   const last = messages.findLastIndex(m => m.role === "user");
   if (last < 0) return [...messages, { role: "user", content: pages.join("\n\n") }];
