@@ -17,6 +17,7 @@ text_ids.txt has a string a line, tab-separated:
 """
 import json
 import pathlib
+import re
 import sys
 
 import gguf
@@ -36,6 +37,7 @@ SPLITS = {  # what comes before the byte alphabet, as the models' tokenizer.json
     "qwen2": pre_tokenizers.Split(Regex(LLAMA3.replace("{1,3}", "")), "isolated"),
     "llama3": pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
 }
+STAND_IN = 0x10FE00  # for bytes that are not UTF-8; no string holds characters from there
 KINDS = ["gpt2", "qwen2", "llama3", "smollm"]
 
 
@@ -58,31 +60,38 @@ class Oracle:
         if kind == "qwen2":
             self.tokenizer.normalizer = normalizers.NFC()
         self.tokenizer.add_special_tokens(special)
+        self.special = {text: vocab[text] for text in special}
 
     def encode(self, data, special=False):
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            return self.encode_broken(data)
+            return self.encode_broken(data, special)
         self.tokenizer.encode_special_tokens = not special
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
-    def encode_broken(self, data):
+    def encode_broken(self, data, special):
         """The reference takes only text. Private-use characters, which are neither letters, digits nor white space, stand for the bytes
         that are not UTF-8 until the text is cut into pieces; the model takes the pieces."""
         text = data.decode("utf-8", "surrogateescape")
-        text = "".join(chr(0xE000 + ord(c) - 0xDC00) if 0xDC80 <= ord(c) < 0xDD00 else c for c in text)
+        text = "".join(chr(STAND_IN + ord(c) - 0xDC00) if 0xDC80 <= ord(c) < 0xDD00 else c for c in text)
+        names = sorted(self.special, key=len, reverse=True) if special else []
+        ids = []
+        for part in re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]:
+            ids += [self.special[part]] if part in names else self.encode_part(part)
+        return ids
+
+    def encode_part(self, text):
         if self.kind == "qwen2":
             text = normalizers.NFC().normalize_str(text)
-        pieces = [text]
+        parts = [text]
         if self.kind == "smollm":
-            pieces = [piece for piece, _ in pre_tokenizers.Digits(individual_digits=True).pre_tokenize_str(text)]
+            parts = [part for part, _ in pre_tokenizers.Digits(individual_digits=True).pre_tokenize_str(text)]
         split = SPLITS["gpt2" if self.kind == "smollm" else self.kind]
         ids = []
-        for part in pieces:
-            for piece, _ in split.pre_tokenize_str(part):
-                raw = b"".join(bytes([ord(c) - 0xE000]) if 0xE080 <= ord(c) < 0xE100 else c.encode() for c in piece)
-                ids += [token.id for token in self.tokenizer.model.tokenize("".join(ALPHABET[b] for b in raw))]
+        for piece, _ in (piece for part in parts for piece in split.pre_tokenize_str(part)):
+            raw = b"".join(bytes([ord(c) - STAND_IN]) if STAND_IN + 0x80 <= ord(c) < STAND_IN + 0x100 else c.encode() for c in piece)
+            ids += [token.id for token in self.tokenizer.model.tokenize("".join(ALPHABET[b] for b in raw))]
         return ids
 
 
@@ -105,6 +114,8 @@ def escape(data):
         else:
             out.append("".join(f"\\x{b:02x}" for b in char.encode("utf-8", "surrogateescape")))
     text = "".join(out)
+    if text.startswith("#"):  # else a comment
+        text = "\\x23" + text[1:]
     return text[:-1] + "\\x20" if text.endswith(" ") else text
 
 
