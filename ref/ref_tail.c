@@ -1,0 +1,132 @@
+/* ref_tail.c: from the last layer to the next token. */
+#include <math.h>
+
+#include "ref/ref.h"
+
+/* The logit nearest to -infinity that the kernels know: what stands where there is none. */
+static const float no_logit = -3.4e38f;
+
+typedef struct best {
+    float value, id, second;
+} best;
+
+/* The larger logit wins, of equals the lower id; `second` is the largest of the rest. */
+static best better(best a, best b)
+{
+    const bool first = a.value > b.value || (a.value == b.value && a.id <= b.id);
+    const best win = first ? a : b, lose = first ? b : a;
+    return (best){win.value, win.id, fmaxf(win.second, lose.value)};
+}
+
+static uint32_t tiles_of(const ref_step *s, const fr_part *part)
+{
+    return (part->rows + s->head_rows - 1) / s->head_rows;
+}
+
+static uint32_t all_tiles(const ref_step *s)
+{
+    return (s->weights->head.rows + s->head_rows - 1) / s->head_rows;
+}
+
+/* Rows from `row` to `end` for a node whose activations lie at `act`, into a partial maximum. Equal logits within the freedom of the factor
+ * leave a choice of ids. */
+static void head_tile(ref_step *s, uint32_t act, uint32_t row, uint32_t end, size_t out)
+{
+    const ref_near f = ref_norm_factor(s, act, s->config->dim / FR_BLOCK);
+    ref_words *work = &s->buffers[REF_WORK];
+    best b = {no_logit, 0, no_logit};
+    for (uint32_t r = row; r < end; r++)
+        b = better(b, (best){ref_product(s, &s->weights->head, r, act) * f.v, (float)r, no_logit});
+    const double freedom = fabs((double)b.value) * REF_INVERSE_SQRT;
+    ref_put_near(work, out, (ref_near){b.value, freedom});
+    ref_put_float(work, out + 1, b.id);
+    ref_put_near(work, out + 2, (ref_near){b.second, b.second == no_logit ? 0 : fabs((double)b.second) * REF_INVERSE_SQRT});
+    ref_put_float(work, out + 3, 0);
+}
+
+void ref_head(ref_step *s)
+{
+    const fr_matrix *m = &s->weights->head;
+    const fr_part *part = &m->parts[s->part];
+    uint32_t tile0 = 0;
+    for (uint32_t i = 0; i < s->part; i++)
+        tile0 += tiles_of(s, &m->parts[i]);
+    const uint32_t count = ref_node_count(s), first = s->every_node || !count ? 0 : count - 1;
+    for (uint32_t node = first; node < count; node++)
+        for (uint32_t t = 0; t < tiles_of(s, part); t++) {
+            const uint32_t row = part->row0 + t * s->head_rows, part_end = part->row0 + part->rows;
+            const uint32_t end = row + s->head_rows < part_end ? row + s->head_rows : part_end;
+            const size_t at = s->shape->head_at + (size_t)(node - first) * all_tiles(s) + tile0 + t;
+            head_tile(s, s->shape->act_x + node * (s->config->dim / FR_BLOCK) * 3, row, end, 4 * at);
+        }
+}
+
+/* The best of all tiles of a node, exactly: only comparisons. */
+static best best_of_tiles(const ref_step *s, uint32_t node)
+{
+    best b = {no_logit, 0, no_logit};
+    for (uint32_t t = 0; t < all_tiles(s); t++) {
+        const size_t at = 4 * ((size_t)node * all_tiles(s) + t);
+        b = better(b, (best){ref_work_was(s, s->shape->head_at, at), ref_work_was(s, s->shape->head_at, at + 1),
+                             ref_work_was(s, s->shape->head_at, at + 2)});
+    }
+    return b;
+}
+
+void ref_score(ref_step *s)
+{
+    ref_words *work = &s->buffers[REF_WORK];
+    for (uint32_t node = 0; node < ref_node_count(s); node++) {
+        const best b = best_of_tiles(s, node);
+        const size_t out = 4 * ((size_t)s->shape->score_at + node);
+        ref_put_float(work, out, b.id);
+        ref_put_float(work, out + 1, b.value - b.second);
+        ref_put_float(work, out + 2, b.value);
+        ref_put_float(work, out + 3, 0);
+    }
+}
+
+/* ---- the end of a step ---- */
+
+static void put_control(ref_step *s, size_t offset, uint32_t value)
+{
+    ref_put_bits(&s->buffers[REF_STATE], offset / 4, value);
+}
+
+static bool ends_the_turn(const ref_step *s, uint32_t token)
+{
+    for (uint32_t i = 0; i < ref_control(s, offsetof(fr_gpu_Control, n_ends)); i++)
+        if (ref_control(s, offsetof(fr_gpu_Control, ends) + 4 * (size_t)i) == token)
+            return true;
+    return false;
+}
+
+static void append(ref_step *s, uint32_t token)
+{
+    const size_t ring = sizeof(fr_gpu_Control) / 4, tokens = ring + FR_RING;
+    const uint32_t end = ref_control(s, offsetof(fr_gpu_Control, end)), emitted = ref_control(s, offsetof(fr_gpu_Control, emitted));
+    ref_put_bits(&s->buffers[REF_STATE], tokens + end, token);
+    ref_put_bits(&s->buffers[REF_STATE], ring + emitted % FR_RING, token);
+    put_control(s, offsetof(fr_gpu_Control, emitted), emitted + 1);
+    put_control(s, offsetof(fr_gpu_Control, end), end + 1);
+    if (end + 1 >= ref_control(s, offsetof(fr_gpu_Control, limit)))
+        put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_LIMIT);
+}
+
+void ref_advance(ref_step *s)
+{
+    const uint32_t count = ref_node_count(s), pos = ref_control(s, offsetof(fr_gpu_Control, pos)) + count;
+    if (!count)
+        return;
+    put_control(s, offsetof(fr_gpu_Control, pos), pos);
+    put_control(s, offsetof(fr_gpu_Control, steps), ref_control(s, offsetof(fr_gpu_Control, steps)) + 1);
+    if (!s->emit || pos != ref_control(s, offsetof(fr_gpu_Control, end)))
+        return; /* more of the prompt is to come, or nobody asked for a token */
+    const best b = best_of_tiles(s, 0);
+    if (!isfinite(b.value) || b.value == no_logit)
+        put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_NOT_FINITE);
+    else if (ends_the_turn(s, (uint32_t)b.id))
+        put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_END);
+    else
+        append(s, (uint32_t)b.id);
+}
