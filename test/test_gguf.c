@@ -171,6 +171,7 @@ static const corruption corruptions[] = {
     {TENSOR, 43, "\0\0\0\0\0\0\0\x40\0", 8, "truncated"},
     {TENSOR, 43, "\xe0\xff\xff\xff\xff\xff\xff\x7f", 8, "beyond 2^63"},
     {TENSOR, 43, "\xe0\xff\xff\xff\xff\xff\xff\xff", 8, "beyond 2^63"},
+    {TENSOR, 31, "\0\0\0\0\0\0\0\x04\x02\0\0\0\0\0\0\0\0\0\0\x70", 20, "beyond 2^63"}, /* 18 * 2^58 bytes at 7 * 2^60 */
     {"blk.1.attn_norm.weight", 34, "\x08\0\0\0", 4, "type Q8_0; supported for it are F32"},
     {"blk.1.attn_norm.weight", 26, "\x10\0\0\0", 4, "[16], expected is [32]"},
     {"general.architecture", 32, "gemma", 5, "architecture is gemma"},
@@ -363,12 +364,15 @@ static void put_tensor(gguf_build *b, const char *name, uint64_t cols, uint64_t 
     gguf_build_int(b, offset, 8);
 }
 
-/* Tensors listed out of order, with gaps between them, and another alignment. */
-static void order(void)
+/* Tensors listed out of order, with gaps between them, and another alignment, behind headers of any size. */
+static void check_order(size_t name_size)
 {
     gguf_build b = {0};
-    gguf_build_head(&b, 3, 1);
+    char name[80] = {0};
+    memset(name, 'n', name_size);
+    gguf_build_head(&b, 3, 2);
     gguf_build_scalar(&b, "general.alignment", GGUF_U32, 64, 4);
+    gguf_build_scalar(&b, name, GGUF_U8, 0, 1);
     put_tensor(&b, "second", 2, 128);
     put_tensor(&b, "third", 1, 320);
     put_tensor(&b, "first", 3, 0);
@@ -393,6 +397,12 @@ static void order(void)
     CHECK(gguf_reader_find(s.reader, "second") == &t[1]);
     CHECK(!gguf_reader_find(s.reader, "fourth"));
     finish(&s, &b);
+}
+
+static void order(void)
+{
+    for (size_t name_size = 1; name_size <= 64; name_size++)
+        check_order(name_size);
 }
 
 static void alignment(void)

@@ -244,6 +244,9 @@ static const tiny_model models[] = {
      .head_dim = 96,
      .ffn = 352},
     {.type = "q4_1", .v_type = "f32", .up_type = "f32", .kv_heads = 1},
+    {.type = "q4_1", .head_type = "q8_0", .dim = 32, .heads = 1, .vocab = 33000, .layers = 1}, /* an embedding of several stages */
+    {.type = "q8_0", .arch = "qwen2", .dim = 4096, .heads = 1, .head_dim = 256, .ffn = 32, .vocab = 260, .layers = 1}, /* a head larger than
+                                                                                                                          the stage */
     {.type = "q4_0", .arch = "qwen2", .dim = 896, .heads = 14, .kv_heads = 2, .ffn = 320, .layers = 1},
 };
 enum { N_MODELS = sizeof models / sizeof *models };
@@ -256,7 +259,9 @@ static void places(void)
     for (size_t i = 0; i < N_MODELS; i++)
         for (size_t p = 0; p < 2; p++) {
             fixture f = {0};
-            uint64_t pool = p && models[i].dim > 64 ? 8 * pools[p] : pools[p];
+            uint64_t pool = !p || models[i].dim <= 64 ? pools[p] : models[i].dim < 1024 ? 8 * pools[p] : 32 * pools[p];
+            if (p && models[i].vocab > 1000) /* more parts than there may be */
+                continue;
             open_tiny(&f, &models[i], pool);
             load(&f, 1000);
             CHECK(check_places(&f, 1) > 100);
@@ -453,6 +458,35 @@ static void names(void)
     CHECK(tensor_identify("blk.7.attn_v.bias", &with_biases, &role, &layer) && role == TENSOR_V_BIAS && layer == 7);
 }
 
+static void three_dimensions(void)
+{
+    static const tiny_model m = {.dim = 64};
+    fixture f = {0};
+    open_tiny(&f, &m, 1 << 27);
+    /* the last tensor, so that its growth does not overlap another: [64] becomes [64, 1, 2] */
+    char *dims = find_name(&f, "output_norm.weight") + 18;
+    size_t behind = f.size - 16 - (size_t)(dims + 12 - (char *)f.file); /* what does not fit falls off the end */
+    memmove(dims + 28, dims + 12, behind);
+    memcpy(dims, "\x03\0\0\0\x40\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0", 28);
+    expect_failure(&f, FR_BAD_MODEL, "tensor output_norm.weight has the shape [64, 1, 2], expected is [64]");
+}
+
+static void bad_rope_factor(void)
+{
+    static const float bad[] = {0, -1, NAN, INFINITY};
+    static const tiny_model m = {.rope_factors = true};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        fixture f = {0};
+        open_tiny(&f, &m, 1 << 27);
+        table table = {0};
+        size_t n;
+        read_table(&table, f.file, f.size, &n);
+        memcpy(f.file + gguf_reader_find(table.reader, "rope_freqs.weight")->offset + 8, &bad[i], 4);
+        gguf_reader_free(table.reader);
+        expect_failure(&f, FR_BAD_MODEL, "tensor rope_freqs.weight, row 0, holds a weight that is NaN, infinite or out of range");
+    }
+}
+
 /* A weight that is no number: the tensor is named. */
 static void damaged_weights(void)
 {
@@ -590,13 +624,15 @@ static void memory(void)
 }
 
 const fr_test loader_tests[] = {
-    {"loader.places", "every weight of ten small models where weights.h says, in whole and in cut pools", places},
+    {"loader.places", "every weight of small models where weights.h says, in whole and in cut pools", places},
     {"loader.facts", "types, stacking of q, k and v, shared types, tied heads", facts},
     {"loader.refusals", "a sink that refuses half of the writes gets the same bytes", refusals},
     {"loader.closed_sink", "nothing moves while the sink refuses, and the end waits", closed_sink},
     {"loader.missing", "each tensor missing in turn is named before any write", missing},
     {"loader.unknown", "tensors that the family does not have", unknown},
     {"loader.names", "tensor names are taken literally", names},
+    {"loader.three_dimensions", "dimensions beyond a matrix's count", three_dimensions},
+    {"loader.bad_rope_factor", "factors that no frequency can be divided by", bad_rope_factor},
     {"loader.damaged_weights", "NaN and infinite weights name their tensor", damaged_weights},
     {"loader.limits", "too many parts, too many pools", limits},
     {"loader.plan_refused", "a sink that can't allocate ends the load", plan_refused},

@@ -199,6 +199,7 @@ static void q8_by_hand(void)
         {{-127, -0.5f, -1.5f, -3.5f}, {-127, 0, -2, -4}, true},
         {{127.05f, 126.6f, 0, 0}, {127, 127, 0, 0}, true},                 /* the scale rounds down to 1: clamped */
         {{0x1p-24f * 127, 0x1p-24f, 0, 0}, {0x1p-24 * 127, 0x1p-24, 0, 0}, true}, /* the smallest scale */
+        {{0x1p-24f * 180, -0x1p-24f * 180, 0, 0}, {0x1p-24 * 127, -0x1p-24 * 127, 0, 0}, true}, /* rounded down to it: clamped */
         {{1e-30f, 0, 0, 0}, {0, 0, 0, 0}, true},
         {{65504.f * 127, 65504, 0, 0}, {65504. * 127, 65504, 0, 0}, true}, /* the largest */
         {{65536.f * 127, 0, 0, 0}, {0}, false},

@@ -58,10 +58,10 @@ static fr_pool *current_pool(planner *p)
     return p->w->n_pools ? &p->w->pools[p->w->n_pools - 1] : NULL;
 }
 
+/* Codes take at least four times the bytes of scales, so they alone decide. */
 static bool fits(const planner *p, const fr_pool *pool, const fr_matrix *m, uint64_t rows)
 {
-    uint64_t code = pool ? pool->code_bytes : 0, scale = pool ? pool->scale_bytes : 0;
-    return code + rows * fr_matrix_code_bytes(m) <= p->limit && scale + rows * fr_matrix_scale_bytes(m) <= p->limit;
+    return (pool ? pool->code_bytes : 0) + rows * fr_matrix_code_bytes(m) <= p->limit;
 }
 
 static fr_status open_pool(planner *p)
@@ -93,7 +93,7 @@ static fr_status add_part(planner *p, fr_matrix *m, uint32_t row0, uint32_t rows
     return FR_OK;
 }
 
-/* A matrix larger than a pool is cut into as few parts as there can be. The codes are always the larger buffer. */
+/* A matrix larger than a pool is cut into as few parts as there can be. */
 static fr_status split(planner *p, fr_matrix *m, const char *name)
 {
     uint32_t most = (uint32_t)(p->limit / fr_matrix_code_bytes(m) / ROW_GROUP * ROW_GROUP);
