@@ -81,7 +81,7 @@ help:
 
 system-native system-wasm system-test system-browser: system-%:
 	@deps/system.sh $*
-setup: system-native
+setup:
 	@deps/system.sh native wasm test browser
 
 $(DAWN):
@@ -202,8 +202,7 @@ SUITES := check unit asan cli web readme fuzz
 export FORERUN_WEBGPU_INCLUDE := $(abspath $(WEBGPU_DIR))
 export FORERUN_MODEL := $(abspath $(MODEL_CACHED))
 export FORERUN_BUILD := $(abspath $(BUILD))
-test: setup
-	@$(MAKE) $(MODEL_CACHED) $(DAWN) $(WEBGPU_H)
+test: setup $(DAWN) $(WEBGPU_H) $(MODEL_CACHED)
 	@MAKE="$(MAKE)" LOGS="$(BUILD)/log" sh tools/suites.sh $(SUITES)
 
 check test-check: system-test $(GEN)/kernels_gen.h $(GEN)/test_areas.c

@@ -63,8 +63,7 @@ const char *test_scratch(void)
 const char *test_model(void)
 {
     static char path[4096];
-    const char *own = getenv("FORERUN_MODEL"), *cache = getenv("FORERUN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
+    const char *own = getenv("FORERUN_MODEL"), *cache = getenv("FORERUN_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own)
         snprintf(path, sizeof path, "%s", own);
     else if (cache && *cache)
