@@ -87,23 +87,25 @@ static void streaming(void)
     static const char *const units[] = {"a", "b", "é", "\xc3", "ab"};
     fr_tokenizer *t = text_chat_tokenizer("gpt-2", joins, 6);
     for (int round = 0; round < 4000; round++) {
-        char text[64], stops[3][16];
+        char text[512], stops[3][32];
         const char *stop[3];
         size_t size = 0, n_stop = text_random(4);
         for (size_t i = 0; i < n_stop; i++) {
             stops[i][0] = 0;
-            for (uint32_t k = text_random(6); k > 0; k--)
-                strcat(stops[i], units[text_random(3)]);
+            for (uint32_t k = text_random(11); k > 0; k--)
+                strcat(stops[i], units[text_random(5) % 3]);
             stop[i] = stops[i];
         }
         for (uint32_t k = text_random(20); k > 0; k--) {
-            const char *unit = units[text_random(5)];
-            memcpy(text + size, unit, strlen(unit));
-            size += strlen(unit);
+            bool near = n_stop > 0 && text_random(2); /* the beginning of a stop string, or anything */
+            const char *unit = near ? stops[text_random((uint32_t)n_stop)] : units[text_random(5)];
+            size_t n = near ? text_random((uint32_t)strlen(unit) + 1) : strlen(unit);
+            memcpy(text + size, unit, n);
+            size += n;
         }
         bool stopped, expected_stop, unused;
         text_ids l = text_encode(t, text, size, false);
-        text_bytes whole = stream(t, l, NULL, 0, sizeof(char[64]), &unused);
+        text_bytes whole = stream(t, l, NULL, 0, 64, &unused);
         size_t expected = cut_plainly(whole.data, whole.size, stop, n_stop, &expected_stop);
         text_bytes out = stream(t, l, stop, n_stop, 4 + text_random(20), &stopped);
         CHECK_MSG(out.size == expected && !memcmp(out.data, whole.data, expected), "\"%s\" of \"%s\", expected %zu bytes", out.data,

@@ -4,10 +4,12 @@
 #include "test/test.h"
 #include "test/text_help.h"
 #include "text/chat.h"
+#include "text/pretokenize.h"
 #include "text/unicode.h"
 #include "text/vocab.h"
 
 static const char *const pres[4] = {"gpt-2", "qwen2", "llama-bpe", "smollm"};
+static const fr_pretokenizer kinds[4] = {FR_PRE_GPT2, FR_PRE_QWEN2, FR_PRE_LLAMA3, FR_PRE_SMOLLM};
 
 /* --- vocabularies ----------------------------------------------------------------------------------------------- */
 
@@ -172,11 +174,26 @@ static void each_golden(void (*check)(const fr_tokenizer *const *t, const text_b
     free(file);
 }
 
+/* Appends the sizes of the pieces that the text is cut into. */
+static void add_pieces(text_ids *l, fr_pretokenizer kind, const text_bytes *text)
+{
+    uint8_t *normal = NULL;
+    size_t size = 0;
+    CHECK(kind != FR_PRE_QWEN2 || fr_nfc((const uint8_t *)text->data, text->size, &normal, &size));
+    fr_pieces p = fr_pieces_of(kind, normal ? normal : (const uint8_t *)text->data, normal ? size : text->size);
+    l->ids = realloc(l->ids, (l->n + p.size + 1) * sizeof *l->ids);
+    CHECK(l->ids);
+    while (fr_pieces_next(&p))
+        l->ids[l->n++] = (uint32_t)(p.end - p.at);
+    free(normal);
+}
+
 static void check_small(const fr_tokenizer *const *t, const text_bytes *f, size_t line)
 {
     for (size_t p = 0; p < 4; p++) {
         text_ids l = text_encode(t[p], f[0].data, f[0].size, false);
-        CHECK_MSG(matches_hash(l, f[6 + p].data), "text_ids.txt:%zu, %s: %zu ids, expected %s (--show %zu)", line, pres[p], l.n,
+        add_pieces(&l, kinds[p], &f[0]);
+        CHECK_MSG(matches_hash(l, f[6 + p].data), "text_ids.txt:%zu, %s: %zu ids and pieces, expected %s (--show %zu)", line, pres[p], l.n,
                   f[6 + p].data, line);
         free(l.ids);
     }
@@ -655,7 +672,7 @@ static void chat_errors(void)
 }
 
 const fr_test text_tests[] = {
-    {"text.golden_small", "2,400 strings, a small vocabulary, four pre-tokenizers: ids as Hugging Face's", golden_small},
+    {"text.golden_small", "2,400 strings, a small vocabulary, four pre-tokenizers: pieces and ids as Hugging Face's", golden_small},
     {"text.golden_model", "the same with the default model's vocabulary, and with special tokens recognised", golden_model},
     {"text.golden_chat", "prompts of the default model: ids as of its Jinja template", golden_chat},
     {"text.round_trip", "the tokens of random bytes are those bytes", round_trip},

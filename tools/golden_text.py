@@ -13,7 +13,8 @@ text_ids.txt has a string a line, tab-separated:
   smollm    ids, separated by spaces
   gpt2 qwen2 llama3     "=" like smollm's, or count:hash (hash32 below)
   special   ids for smollm where special tokens are recognised; "=" if that changes nothing
-  small     four times count:hash with the small vocabulary: gpt2 qwen2 llama3 smollm
+  small     four times count:hash of the ids with the small vocabulary and, behind them, the sizes in bytes of the pieces that the text
+            is cut into (a vocabulary alone hides cuts where it has no merge): gpt2 qwen2 llama3 smollm
 """
 import json
 import pathlib
@@ -71,32 +72,37 @@ class Oracle:
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def encode_broken(self, data, special):
-        """The reference takes only text. Private-use characters, which are neither letters, digits nor white space, stand for the bytes
-        that are not UTF-8 until the text is cut into pieces; the model takes the pieces."""
-        text = data.decode("utf-8", "surrogateescape")
-        text = "".join(chr(STAND_IN + ord(c) - 0xDC00) if 0xDC80 <= ord(c) < 0xDD00 else c for c in text)
         names = sorted(self.special, key=len, reverse=True) if special else []
-        ids = []
+        text, ids = stand_in(data), []
         for part in re.split("(" + "|".join(map(re.escape, names)) + ")", text) if names else [text]:
-            ids += [self.special[part]] if part in names else self.encode_part(part)
+            if part in names:
+                ids.append(self.special[part])
+                continue
+            for piece in self.pieces(part):
+                ids += [token.id for token in self.tokenizer.model.tokenize("".join(ALPHABET[b] for b in piece))]
         return ids
 
-    def encode_part(self, text):
+    def pieces(self, text):
+        """What BPE gets to see, as bytes; `text` as stand_in() has it."""
         if self.kind == "qwen2":
             text = normalizers.NFC().normalize_str(text)
         parts = [text]
         if self.kind == "smollm":
             parts = [part for part, _ in pre_tokenizers.Digits(individual_digits=True).pre_tokenize_str(text)]
         split = SPLITS["gpt2" if self.kind == "smollm" else self.kind]
-        ids = []
         for piece, _ in (piece for part in parts for piece in split.pre_tokenize_str(part)):
-            raw = b"".join(bytes([ord(c) - STAND_IN]) if STAND_IN + 0x80 <= ord(c) < STAND_IN + 0x100 else c.encode() for c in piece)
-            ids += [token.id for token in self.tokenizer.model.tokenize("".join(ALPHABET[b] for b in raw))]
-        return ids
+            yield b"".join(bytes([ord(c) - STAND_IN]) if STAND_IN + 0x80 <= ord(c) < STAND_IN + 0x100 else c.encode() for c in piece)
+
+
+def stand_in(data):
+    """The reference takes only text. Private-use characters, which are neither letters, digits nor white space, stand for the bytes
+    that are not UTF-8 until the text is cut into pieces."""
+    text = data.decode("utf-8", "surrogateescape")
+    return "".join(chr(STAND_IN + ord(c) - 0xDC00) if 0xDC80 <= ord(c) < 0xDD00 else c for c in text)
 
 
 def hash32(ids):
-    """FNV-1a over the ids as little-endian 32-bit words."""
+    """How many, and FNV-1a over them as little-endian 32-bit words."""
     value = 0x811C9DC5
     for byte in b"".join(i.to_bytes(4, "little") for i in ids):
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -167,7 +173,7 @@ def id_line(data, oracles, small):
         fields.append("=" if ids == smollm else hash32(ids))
     special = oracles["smollm"].encode(data, special=True)
     fields.append("=" if special == smollm else spaced(special))
-    fields += [hash32(small[kind].encode(data)) for kind in KINDS]
+    fields += [hash32(small[kind].encode(data) + [len(piece) for piece in small[kind].pieces(stand_in(data))]) for kind in KINDS]
     return "\t".join(fields)
 
 
@@ -192,7 +198,7 @@ def main():
         print(escape(data))
         for name, group in (("model", oracles), ("small", small)):
             for kind in KINDS:
-                print(name, kind, spaced(group[kind].encode(data)))
+                print(name, kind, spaced(group[kind].encode(data)), list(group[kind].pieces(stand_in(data))))
         return
     write("text_ids.txt", "strings and their ids", (id_line(s, oracles, small) for s in strings))
     write("text_vocab.txt", "specials, whole tokens and merges of a small vocabulary",
