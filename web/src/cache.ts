@@ -57,15 +57,24 @@ async function current(url: string, version: Version, signal: AbortSignal): Prom
   return !now.size || !version.size || now.size === version.size;
 }
 
+/** Deletes what interrupted downloads left: files without a record. Those that another tab is writing are locked and stay. */
+async function sweep(dir: FileSystemDirectoryHandle): Promise<void> {
+  const names = new Set<string>();
+  for await (const name of dir.keys()) names.add(name);
+  for (const name of names)
+    if (name.endsWith(".gguf") && !names.has(name.replace(/gguf$/, "json"))) await dir.removeEntry(name).catch(() => undefined);
+}
+
 /** A place for a download of `size` bytes (0: unknown, then it is tried); null if there is no room or no such API. */
 export async function cacheWriter(url: string, size: number): Promise<CacheWriter | null> {
   try {
-    const { quota = 0, usage = 0 } = await navigator.storage.estimate();
-    if (quota - usage < size + HEADROOM) return null;
     const dir = await folder();
     if (!dir) return null;
-    const name = await key(url);
     await removeCached(url);
+    await sweep(dir);
+    const { quota = 0, usage = 0 } = await navigator.storage.estimate();
+    if (quota - usage < size + HEADROOM) return null;
+    const name = await key(url);
     const handle = await (await dir.getFileHandle(name + ".gguf", { create: true })).createSyncAccessHandle(); // throws if another tab is writing it
     return writer(dir, name, url, handle);
   } catch {
@@ -86,7 +95,7 @@ function writer(dir: FileSystemDirectoryHandle, name: string, url: string, handl
   return {
     discard,
     write(bytes) {
-      if (broken) return;
+      if (broken || closed) return;
       try {
         at += handle.write(bytes as Uint8Array<ArrayBuffer>, { at });
       } catch { // the disk filled up after all
@@ -95,6 +104,7 @@ function writer(dir: FileSystemDirectoryHandle, name: string, url: string, handl
     },
     async commit(version) {
       try {
+        if (closed) return;
         if (broken) return await discard();
         handle.flush();
         close();

@@ -4,7 +4,7 @@ import { cacheWriter, findCached, type CacheWriter } from "./cache.js";
 import { removeCached } from "./cache_folder.js";
 import { Core } from "./core.js";
 import * as download from "./download.js";
-import { DisposedError, ForerunError, ModelError, toWire } from "./errors.js";
+import { AbortError, DisposedError, ForerunError, ModelError, toWire } from "./errors.js";
 import { requestDevice } from "./gpu.js";
 import type { CallName, Calls, FromWorker, GenerateCall, LoadCall, Prompt, ToWorker } from "./protocol.js";
 import type { Info, Mode, Outcome, Progress, Stats } from "./types.js";
@@ -26,21 +26,34 @@ const PARTS = { start: 0.02, bytes: 0.92, compile: 1 };
 async function load(call: LoadCall, id: number): Promise<Info> {
   const stop = new AbortController();
   running.set(id, () => stop.abort());
+  const unfinished: Unfinished = { writer: null };
+  const aborted = new Promise<never>((_, reject) => stop.signal.addEventListener("abort", () => reject(new AbortError("the load was aborted"))));
+  try { // abort doesn't wait for what the GPU is doing
+    return await Promise.race([loadFrom(call, id, stop.signal, unfinished), aborted]);
+  } catch (e) {
+    await unfinished.writer?.discard().catch(() => undefined);
+    throw e;
+  }
+}
+
+/** What has to be put back when a load fails, wherever it was. */
+interface Unfinished { writer: CacheWriter | null }
+
+async function loadFrom(call: LoadCall, id: number, signal: AbortSignal, unfinished: Unfinished): Promise<Info> {
   const progress = (p: Progress) => post({ type: "progress", id, progress: p });
   progress({ phase: "start", loaded: 0, total: 0, ratio: 0 });
   const module = await compileModule(call.wasmUrl);
-  download.throwIfAborted(stop.signal);
   const open = async () => {
     const { device, adapter } = await requestDevice(navigator.gpu, call);
     core = await Core.open(module, device, adapter, call);
-    download.throwIfAborted(stop.signal);
+    download.throwIfAborted(signal);
     return core;
   };
   const url = call.source.kind === "url" ? call.source.url : null;
-  const cached = url && call.cache ? await findCached(url, stop.signal) : null;
+  const cached = url && call.cache ? await findCached(url, signal) : null;
   if (cached) {
     try {
-      await fill(await open(), { ...download.fromBlob(cached, stop.signal), from: url! }, "read", null, progress);
+      await fill(await open(), { ...download.fromBlob(cached, signal), from: url! }, "read", null, progress);
       fromCache = true;
       return info();
     } catch (e) {
@@ -50,14 +63,13 @@ async function load(call: LoadCall, id: number): Promise<Info> {
     }
   }
   const engine = await open();
-  const bytes = await download.open(call.source, stop.signal);
+  const bytes = await download.open(call.source, signal);
   const writer = url && call.cache ? await cacheWriter(url, bytes.size) : null;
-  try {
-    await fill(engine, bytes, url ? "download" : "read", writer, progress);
-  } catch (e) {
-    await writer?.discard().catch(() => undefined);
-    throw e;
-  }
+  if (signal.aborted) await writer?.discard();
+  download.throwIfAborted(signal);
+  unfinished.writer = writer;
+  await fill(engine, bytes, url ? "download" : "read", writer, progress);
+  unfinished.writer = null;
   await writer?.commit(bytes.version!);
   return info();
 }
