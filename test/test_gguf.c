@@ -355,6 +355,38 @@ static void lookups(void)
     finish(&s, &b);
 }
 
+static void put_text(gguf_build *b, const char *key, size_t size)
+{
+    gguf_build_string(b, key);
+    gguf_build_int(b, GGUF_STRING, 4);
+    gguf_build_int(b, size, 8);
+    for (size_t i = 0; i < size; i++)
+        gguf_build_int(b, 'x', 1);
+}
+
+/* An empty value where the memory for values has just been used up (src/load/gguf_meta.c takes it in chunks of GGUF_MAX_ITEM + 4). */
+static void empty_at_the_end(void)
+{
+    enum { PIECE = (GGUF_MAX_ITEM + 4) / 4, KEY = 2 };
+    for (size_t less = 0; less < 8; less++) {
+        gguf_build b = {0};
+        gguf_build_head(&b, 0, 6);
+        put_text(&b, "a", PIECE - KEY);
+        put_text(&b, "b", PIECE - KEY);
+        put_text(&b, "c", PIECE - KEY);
+        put_text(&b, "d", PIECE - 2 * KEY - less);
+        put_text(&b, "e", 0);
+        put_text(&b, "f", 1);
+        session s = {0};
+        gguf_string text;
+        CHECK_MSG(read_all(&s, &b) == FR_OK, "%s", s.error.text);
+        CHECK(gguf_str(gguf_reader_meta(s.reader), "e", &text) && text.size == 0 && text.data);
+        CHECK(gguf_str(gguf_reader_meta(s.reader), "f", &text) && text.size == 1 && *text.data == 'x');
+        CHECK(gguf_str(gguf_reader_meta(s.reader), "d", &text) && text.size == PIECE - 2 * KEY - less);
+        finish(&s, &b);
+    }
+}
+
 static void put_tensor(gguf_build *b, const char *name, uint64_t cols, uint64_t offset)
 {
     gguf_build_string(b, name);
@@ -460,6 +492,7 @@ const fr_test gguf_tests[] = {
     {"gguf.foreign", "files of other kinds are recognised", foreign},
     {"gguf.corrupt", "each kind of damage gives its own message", corrupt},
     {"gguf.lookups", "values of every type, and lookups that ask for the wrong one", lookups},
+    {"gguf.empty_at_the_end", "an empty value where a chunk of memory ends", empty_at_the_end},
     {"gguf.order", "tensors in any order, gaps, alignment, bytes behind the end", order},
     {"gguf.alignment", "alignments that are none", alignment},
     {"gguf.large_metadata", "48 MiB of metadata take 48 MiB; more is refused", large_metadata},

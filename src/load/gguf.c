@@ -18,7 +18,6 @@ struct gguf_reader {
     const gguf_events *events;
     load_heap *heap;
     gguf_meta meta;
-    fr_status failed; /* FR_OK: not yet */
 
     uint64_t position; /* bytes of the file taken */
     step next;         /* when `missing` is 0; NULL: the header is complete */
@@ -479,13 +478,8 @@ static fr_status feed_data(gguf_reader *r, const uint8_t *bytes, size_t size, si
 fr_status gguf_reader_feed(gguf_reader *r, const uint8_t *bytes, size_t size, size_t *used, fr_error_text *e)
 {
     *used = 0;
-    if (r->failed != FR_OK)
-        return fr_fail(e, r->failed, "the model file was refused before");
     fr_status s = feed_header(r, bytes, size, used, e);
-    if (s == FR_OK && !r->next)
-        s = feed_data(r, bytes, size, used, e);
-    r->failed = s;
-    return s;
+    return s == FR_OK && !r->next ? feed_data(r, bytes, size, used, e) : s;
 }
 
 /* Where in the header the file ended, for the message. */
@@ -508,18 +502,16 @@ static fr_status fail_truncated_header(const gguf_reader *r, fr_error_text *e)
 
 fr_status gguf_reader_end(gguf_reader *r, fr_error_text *e)
 {
-    if (r->failed != FR_OK)
-        return fr_fail(e, r->failed, "the model file was refused before");
     if (r->next)
-        return r->failed = fail_truncated_header(r, e);
+        return fail_truncated_header(r, e);
     if (r->tensor == r->n_tensors)
         return FR_OK;
     const gguf_tensor *t = &r->tensors[r->tensor];
-    return r->failed = fr_fail(
-               e, FR_BAD_MODEL,
-               "the model file is truncated: it ends at byte %llu of %llu, after %llu of the %llu bytes of tensor %.80s; download it again",
-               (unsigned long long)r->position, (unsigned long long)gguf_reader_expected_bytes(r), (unsigned long long)r->tensor_at,
-               (unsigned long long)t->bytes, t->name);
+    return fr_fail(
+        e, FR_BAD_MODEL,
+        "the model file is truncated: it ends at byte %llu of %llu, after %llu of the %llu bytes of tensor %.80s; download it again",
+        (unsigned long long)r->position, (unsigned long long)gguf_reader_expected_bytes(r), (unsigned long long)r->tensor_at,
+        (unsigned long long)t->bytes, t->name);
 }
 
 /* The rest */

@@ -75,7 +75,7 @@ typedef struct gguf_tensor {
     uint64_t bytes;
 } gguf_tensor;
 
-/* What the reader calls while it is fed. A status other than FR_OK ends the reading for good. */
+/* What the reader calls while it is fed. A status other than FR_OK ends the reading. */
 typedef struct gguf_events {
     void *user;
     fr_status (*metadata)(void *user, fr_error_text *); /* all pairs are read, no tensor description yet */
@@ -91,7 +91,8 @@ typedef struct gguf_reader gguf_reader;
 gguf_reader *gguf_reader_new(const gguf_events *, load_heap *);
 void gguf_reader_free(gguf_reader *);
 
-/* Takes bytes in order; *used < size with FR_OK means that events.data paused. Bytes behind the last tensor are ignored. */
+/* Takes bytes in order; *used < size with FR_OK means that events.data paused. Bytes behind the last tensor are ignored. After an error,
+ * the reader's or an event's, only gguf_reader_free() is left. */
 fr_status gguf_reader_feed(gguf_reader *, const uint8_t *bytes, size_t size, size_t *used, fr_error_text *);
 /* The file ended: FR_BAD_MODEL says where, if it is truncated. */
 fr_status gguf_reader_end(gguf_reader *, fr_error_text *);
