@@ -353,8 +353,9 @@ export class Core {
     return this.#binding.live;
   }
 
-  /** Frees the engine and destroys the device. Harmless when repeated. */
-  close(): void {
+  /** Frees the engine and destroys the device. Resolves when nothing is under way any more: what the engine began before still holds
+   * memory until then. Harmless when repeated. */
+  async close(): Promise<void> {
     if (!this.#engine) return;
     const engine = this.#engine;
     this.#engine = 0;
@@ -363,6 +364,10 @@ export class Core {
     } finally { // even if the engine trapped
       this.#binding.release(this.#deviceHandle);
       this.#device.destroy();
+    }
+    while (this.#binding.pending) {
+      await this.#binding.event();
+      this.#binding.deliver();
     }
   }
 }

@@ -173,6 +173,6 @@ function checkMagic(head: Uint8Array, from: string): void {
   const text = new TextDecoder("latin1").decode(head.subarray(0, 512));
   if (text.startsWith("GGUF")) return;
   if (/^\s*<(!doctype|html|\?xml)/i.test(text)) throw new ModelError(`${from} is a web page (HTML), not a GGUF file: use the address of the file itself`);
-  if (text.startsWith("version https://git-lfs")) throw new ModelError(`${from} is a Git LFS pointer, not the model: fetch the file itself`);
+  if (/^version \S+git-lfs/.test(text)) throw new ModelError(`${from} is a Git LFS pointer, not the model: fetch the file itself`);
   throw new ModelError(`${from} is not a GGUF file (it begins with ${JSON.stringify(text.slice(0, 4))}): give a .gguf file`);
 }

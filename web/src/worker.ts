@@ -58,7 +58,7 @@ async function loadFrom(call: LoadCall, id: number, signal: AbortSignal, unfinis
       return info();
     } catch (e) {
       if (!(e instanceof ModelError)) throw e; // a damaged entry heals: forget it and download
-      close();
+      await close();
       await removeCached(url!);
     }
   }
@@ -170,9 +170,10 @@ function loaded(): Core {
   return core;
 }
 
-function close(): void {
-  core?.close();
+async function close(): Promise<void> {
+  const closing = core;
   core = null;
+  await closing?.close();
 }
 
 const handlers: { [N in CallName]: (body: Calls[N]["takes"], id: number) => Calls[N]["answers"] | Promise<Calls[N]["answers"]> } = {
@@ -180,7 +181,7 @@ const handlers: { [N in CallName]: (body: Calls[N]["takes"], id: number) => Call
   tokenize: ({ text, special }) => loaded().tokenize(text, special),
   detokenize: ({ ids }) => loaded().detokenize(ids),
   reset: () => { loaded().reset(); return null; },
-  dispose: () => { close(); return null; },
+  dispose: async () => { await close(); return null; },
 };
 
 async function answer<N extends CallName>(type: N, id: number, body: Calls[N]["takes"]): Promise<void> {
@@ -188,7 +189,7 @@ async function answer<N extends CallName>(type: N, id: number, body: Calls[N]["t
     post({ type: "answer", id, body: await handlers[type](body, id) });
   } catch (e) {
     post({ type: "error", id, error: toWire(e) });
-    if (type === "load" || !(e instanceof ForerunError)) close(); // a trap leaves the module's memory in an unknown state
+    if (type === "load" || !(e instanceof ForerunError)) await close().catch(() => undefined); // a trap leaves the module's memory in an unknown state
   } finally {
     running.delete(id);
   }

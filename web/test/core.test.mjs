@@ -82,7 +82,7 @@ test("core: a file that is no model, whatever the pieces", async () => {
       for (let at = 0; at < bytes.length; at += size) await other.feed(bytes.subarray(at, at + size));
       await other.finish();
     }, { name: "ModelError" });
-    other.close();
+    await other.close();
     assert.equal(other.handles, 0);
   }
 });
@@ -93,7 +93,7 @@ test("core: a truncated model", async () => {
     await other.feed(model.subarray(0, model.length - 1));
     await other.finish();
   }, { name: "ModelError" });
-  other.close();
+  await other.close();
   assert.equal(other.handles, 0);
 });
 
@@ -106,12 +106,13 @@ test("core: a lost device ends requests with its own error", async () => {
     await other.finish();
   }, { name: "DeviceLostError" });
   assert.throws(() => other.poll(), { name: "DeviceLostError" });
-  other.close();
-  other.close();
+  const closed = other.close();
+  await other.close();
+  await closed;
   assert.throws(() => other.poll(), { name: "DisposedError" });
 });
 
-test("core: closing gives every handle back", () => {
-  core.close();
+test("core: closing gives every handle back", async () => {
+  await core.close();
   assert.equal(core.handles, 0);
 });

@@ -47,11 +47,15 @@ export function linkWasm(name, sources) {
   return readFileSync(out);
 }
 
+let gpu; // kept: devices don't outlive the object they came from
+
 /** The GPU object of dawn.node, on SwiftShader unless the environment names a driver. */
 export async function nodeGpu() {
+  if (gpu) return gpu;
   process.env.VK_DRIVER_FILES ??= "/usr/lib/chromium/vk_swiftshader_icd.json";
   process.env.XDG_RUNTIME_DIR ??= scratch;
   const { create, globals } = await import("webgpu");
   for (const [name, value] of Object.entries(globals)) globalThis[name] ??= value;
-  return create([]);
+  gpu = create([]);
+  return gpu;
 }

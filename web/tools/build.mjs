@@ -53,6 +53,7 @@ async function packageFiles() {
     name: "forerun", version: await version(), type: "module",
     description: "Language models in a web page, on the visitor's GPU: GGUF files on WebGPU, in 200 KB",
     keywords: ["webgpu", "llm", "gguf", "inference", "wasm"],
+    license: "Apache-2.0",
     exports: { ".": { types: "./index.d.ts", default: "./index.js" }, "./worker.js": "./worker.js", "./forerun.wasm": "./forerun.wasm" },
     types: "./index.d.ts",
     files: ["index.js", "worker.js", "forerun.wasm", "*.d.ts"],
@@ -60,6 +61,7 @@ async function packageFiles() {
   };
   await writeFile(`${dist}package.json`, JSON.stringify(manifest, null, 2) + "\n");
   await copyFile(`${web}README.md`, `${dist}README.md`);
+  await copyFile(`${web}../LICENSE`, `${dist}LICENSE`);
   for (const page of ["index.html", "style.css", "article.txt", "bench.html"]) await copyFile(`${web}demo/${page}`, `${dist}${page}`);
 }
 
