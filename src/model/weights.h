@@ -68,9 +68,9 @@ typedef struct fr_weights {
     uint32_t norms_base;      /* [2 * n_layers + 1][dim]: attention and ffn norm of each layer, then the final norm */
     uint32_t bias_base;       /* [n_layers][qkv rows], only with config.qkv_bias; same row order as qkv */
     uint64_t vector_bytes;
-    float *rope_factors;      /* [head_dim / 2] divisors of the frequencies (rope_freqs.weight), or NULL; owned */
+    float *rope_factors; /* [head_dim / 2] divisors of the frequencies (rope_freqs.weight), or NULL; owned; filled while the file loads */
     uint64_t parameters;
-    uint64_t matrix_bytes;    /* codes and scales of everything but the embedding (unless it is the head): read by each step */
+    uint64_t matrix_bytes; /* codes and scales of everything but the embedding (unless it is the head): read by each step */
 } fr_weights;
 
 /* Shape of the sum over a row of `blocks` blocks: a function of the shape alone, the same for every kernel, bucket and
