@@ -49,8 +49,8 @@ select_pin() {
 # Both leave the package's archive in $work, without the packages that it would want beside it.
 download_npm() {
     command -v npm >/dev/null || die "npm is missing; install node and npm"
-    (cd "$work" && npm pack --silent "$package@$version" >npm.log 2>&1) ||
-        die "npm could not get $package@$version: $(tail -n 1 "$work/npm.log"). Check the network and run this again"
+    (cd "$work" && npm pack --loglevel=error "$package@$version" >npm.log 2>&1) ||
+        die "npm could not get $package@$version: $(head -n 3 "$work/npm.log" | tr '\n' ' '). Check the network and run this again"
     set -- "$work"/*.tgz
     archive=$1
 }
