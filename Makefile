@@ -53,7 +53,7 @@ KERNELS     := $(sort $(shell find kernels -name '*.wgsl'))
 KERNEL_DIRS := $(shell find kernels -type d)
 objects      = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
-.PHONY: all native wasm web test check asan fuzz model model-path demo serve bench clean help setup
+.PHONY: all native wasm web test check asan fuzz model model-path demo serve bench bench-web sizes clean help setup
 .PHONY: $(addprefix system-,native wasm test browser) $(addprefix test-,check unit asan cli web readme fuzz)
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -74,7 +74,8 @@ help:
 	@echo 'make wasm    $(WASM)    make web         the npm package in web/dist'
 	@echo 'make check   layout, includes, sizes    make asan, fuzz  the tests with sanitizers, the fuzzers (FUZZ_SECONDS each)'
 	@echo 'make model   fetch the default model    make model-path  print where it is'
-	@echo 'make bench   native speed of MODEL      make clean       remove $(BUILD) and web/dist'
+	@echo 'make bench   native speed of MODEL      make bench-web   the same in headless Chromium, as JSON'
+	@echo 'make sizes   of the package, gzipped    make clean       remove $(BUILD) and web/dist'
 	@echo 'make test-check, test-unit, test-asan, test-cli, test-web, test-readme, test-fuzz   one suite of make test (ONLY=area.name for unit, asan)'
 
 # ---- what comes from outside
@@ -195,6 +196,10 @@ serve: web $(DEFAULT_MODEL)
 	@node web/tools/serve.mjs --model "$(MODEL)"
 bench: native $(DEFAULT_MODEL)
 	@$(BUILD)/forerun bench "$(MODEL)"
+bench-web: web $(DEFAULT_MODEL) | system-browser
+	@node web/tools/bench.mjs --model "$(MODEL)"
+sizes: web
+	@for f in web/dist/forerun.wasm web/dist/index.js web/dist/worker.js; do printf '%7d bytes, %6d gzipped: %s\n' $$(wc -c < $$f) $$(gzip -9 -c $$f | wc -c) $$f; done
 
 # ---- tests. tools/suites.sh runs the suites one after the other, each as `make test-NAME`, and adds up their last lines.
 
