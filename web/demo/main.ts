@@ -11,7 +11,7 @@ const ui = {
   loading: $("loading"), phases: $("phases"), bar: $<HTMLProgressElement>("bar"), progressText: $("progress-text"),
   page: $<HTMLTextAreaElement>("page"), words: $("words"), summarise: $<HTMLButtonElement>("summarise"), bullets: $<HTMLButtonElement>("bullets"), ask: $<HTMLButtonElement>("ask"),
   length: $<HTMLSelectElement>("length"), mode: $<HTMLSelectElement>("mode"), clear: $<HTMLButtonElement>("clear"),
-  chat: $("chat"), hint: $("hint"), prompt: $<HTMLFormElement>("prompt"), input: $<HTMLTextAreaElement>("input"),
+  chat: $("chat"), hint: $("hint"), hintTitle: $("hint-title"), statsCard: $("stats-card"), prompt: $<HTMLFormElement>("prompt"), input: $<HTMLTextAreaElement>("input"),
   send: $<HTMLButtonElement>("send"), stop: $<HTMLButtonElement>("stop"), stats: $("stats"), statsModel: $("stats-model"),
 };
 const TASKS = {
@@ -38,11 +38,15 @@ function setState(state: State): void {
   const ready = state === "ready", busy = state === "busy";
   for (const button of [ui.summarise, ui.bullets, ui.ask, ui.send]) button.disabled = !ready;
   ui.input.disabled = !ready && !busy;
-  ui.input.placeholder = engine ? "Ask about the text, or anything" : "Load a model to begin";
+  ui.input.placeholder = engine ? "Write a message" : "Load a model to begin";
   ui.send.hidden = busy;
   ui.stop.hidden = !busy;
   ui.load.disabled = busy;
   ui.load.textContent = state === "loading" ? "Cancel" : engine ? "Load another model" : "Load the model";
+  ui.load.classList.toggle("primary", !engine && state !== "loading");
+  ui.summarise.classList.toggle("primary", engine !== null);
+  ui.statsCard.hidden = !engine;
+  ui.hintTitle.textContent = engine ? "Pick a task for the text, or write a message." : "Load the model, then pick a task.";
   ui.clear.disabled = busy;
 }
 
@@ -320,7 +324,7 @@ function wireDrop(): void {
 
 async function showSupport(): Promise<void> {
   const { supported, reason, adapter } = await Forerun.checkSupport();
-  ui.adapter.textContent = adapter?.name ?? "no WebGPU";
+  ui.adapter.textContent = adapter ? adapter.name + (adapter.isCpu ? " (CPU)" : "") : "no WebGPU";
   ui.adapter.title = adapterName = adapter?.name ?? reason;
   ui.adapter.classList.add(!supported ? "bad" : adapter?.isCpu ? "slow" : "good");
   if (supported) return;

@@ -26,14 +26,14 @@ test("page: opens with the article, the adapter and the model's name", async () 
 });
 
 test("page: an empty address is asked for, a bad one is explained", async () => {
-  await page.click("text=Address");
+  await page.check("input[value=url]", { force: true });
   await page.click("#load");
   assert.match(await page.textContent("#banner"), /address/);
   await page.fill("#url", `${site.url}nothing.gguf`);
   await page.click("#load");
   await page.waitForFunction(() => document.getElementById("banner").textContent.includes("404"));
   assert.equal(await page.getAttribute("html", "data-state"), "idle");
-  await page.click("text=This site");
+  await page.check("input[value=served]", { force: true });
 });
 
 test("page: loads, and says so", async () => {
