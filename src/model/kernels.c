@@ -36,6 +36,7 @@ static uint32_t take(uint32_t *end, uint32_t size)
 
 void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weights *w, uint32_t context)
 {
+    context = over(context, 32) * 32; /* keys lie in blocks of 32 slots */
     *s = (fr_shape){.context = context};
     s->max_nodes = fr_gpu_get_limits(gpu)->is_cpu ? 32 : 256;
     s->kv_stride = c->n_kv_heads * context * (c->head_dim / 8);
@@ -63,10 +64,13 @@ static uint32_t round_up_2(uint32_t n)
 }
 
 /* Decode on a GPU: many lanes a row, four rows a thread, so that a step's few bytes are under way at once. On a CPU adapter every thread takes a
- * row: lanes only cost barriers there. Prefill: square tiles, every load used four times. */
+ * row: lanes only cost barriers there. Prefill: square tiles, every load used four times. Small workgroups on a CPU adapter: SwiftShader
+ * clears workgroup memory word by word in generated code, and compiling that takes longer than everything else (0.4 ms a word). */
 static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
 {
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
+    if (tokens > 1 && l->is_cpu)
+        return (tile){.rows = 32, .tokens = 8, .r = 4, .t = 4, .lanes = 1};
     if (tokens > 1)
         return (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
     if (l->is_cpu)
@@ -237,7 +241,7 @@ static uint32_t stream_nodes(const fr_kernel_set *k)
 {
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
     const uint32_t row = k->config->head_dim * 11 + 8 * 16 + 16; /* query, values, their quantisation; scores; running state */
-    uint32_t nodes = 16;
+    uint32_t nodes = fr_gpu_get_limits(k->gpu)->is_cpu ? 4 : 16;
     while (nodes > 1 && (nodes > k->nodes || nodes * group * row > room))
         nodes /= 2;
     return nodes;
@@ -260,6 +264,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k)
         fr_kernel_u32(&b, "QNODES", a->tile_nodes);
         fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
         fr_kernel_piece(&b, "lib/attend");
+        fr_kernel_piece(&b, "lib/attend_rows");
         fr_kernel_piece(&b, "lib/online");
         fr_kernel_piece(&b, "lib/quantise");
         a->attend = fr_kernel_build(&b, k->gpu, "attend_stream", false);
@@ -269,6 +274,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k)
     common(&b, k, threads, false);
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_piece(&b, "lib/attend");
+    fr_kernel_piece(&b, "lib/attend_row");
     a->attend = fr_kernel_build(&b, k->gpu, "attend_split", false);
     a->merge_blocks = 2;
     common(&b, k, a->merge_blocks * FR_BLOCK, false);
@@ -290,11 +296,16 @@ static void add_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
     fr_kernel_piece(b, "lib/best_tiles");
 }
 
+static uint32_t best_threads(const fr_kernel_set *k)
+{
+    return fr_gpu_get_limits(k->gpu)->is_cpu ? 64 : 256;
+}
+
 fr_pipeline *fr_kernel_score(fr_kernel_set *k)
 {
     if (!k->score) {
         fr_kernel b;
-        common(&b, k, 256, false);
+        common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_read");
         add_tiles(&b, k, true);
         k->score = fr_kernel_build(&b, k->gpu, "score", false);
@@ -306,7 +317,7 @@ fr_pipeline *fr_kernel_advance(fr_kernel_set *k, bool emit)
 {
     if (!k->advance[emit]) {
         fr_kernel b;
-        common(&b, k, 256, false);
+        common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_write");
         fr_kernel_bool(&b, "EMIT", emit);
         if (emit) {
