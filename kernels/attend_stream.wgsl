@@ -10,6 +10,18 @@ fn act_out(block: u32, token: u32) -> u32 {
     return select(SKIP, ACT_A + ((node0 + token) * BLOCKS + kv_head * QBLOCKS + block) * 3u, node0 + token < node_count());
 }
 
+fn fold(row: u32, d4: u32, o: vec4f) {
+    if (row < QROWS) {
+        let a = running[row].a;
+        let b = running[row].b;
+        let p = ((row % GROUP) * HEAD_DIM + 4u * d4) * QNODES + row / GROUP;
+        val[p] = fma(val[p], a, o.x * b);
+        val[p + QNODES] = fma(val[p + QNODES], a, o.y * b);
+        val[p + 2u * QNODES] = fma(val[p + 2u * QNODES], a, o.z * b);
+        val[p + 3u * QNODES] = fma(val[p + 3u * QNODES], a, o.w * b);
+    }
+}
+
 @compute @workgroup_size(WG)
 fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {
     let nodes = node_count();
@@ -41,17 +53,16 @@ fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_i
             }
         }
         workgroupBarrier();
-        for (var i = lid; i < QROWS * HD4; i += WG) {
-            let r = i / HD4;
+        let limit = min(CHUNK, end - first);
+        for (var i = lid; i < PADDED / 4u * HD4; i += WG) {
+            let r = i / HD4 * 4u;
             let d4 = i % HD4;
-            let o = (quarter_values(r, first, 0u, d4) + quarter_values(r, first, 1u, d4))
-                  + (quarter_values(r, first, 2u, d4) + quarter_values(r, first, 3u, d4));
-            let a = running[r].a;
-            let b = running[r].b;
-            let p = ((r % GROUP) * HEAD_DIM + 4u * d4) * QNODES + r / GROUP;
-            for (var k = 0u; k < 4u; k++) {
-                val[p + k * QNODES] = fma(val[p + k * QNODES], a, o[k] * b);
-            }
+            let o = (quarter_rows(r, first, 0u, d4, limit) + quarter_rows(r, first, 1u, d4, limit))
+                  + (quarter_rows(r, first, 2u, d4, limit) + quarter_rows(r, first, 3u, d4, limit));
+            fold(r, d4, o[0]);
+            fold(r + 1u, d4, o[1]);
+            fold(r + 2u, d4, o[2]);
+            fold(r + 3u, d4, o[3]);
         }
         workgroupBarrier();
     }

@@ -23,10 +23,17 @@ fn finish(row: u32, node: u32, y: vec2f) {
         work[Q_AT + (p >> 2u)][(p & 3u) + 1u] = z.y;
         return;
     }
-    let is_value = row >= Q_ROWS + K_ROWS;
-    let head = (row - select(Q_ROWS, Q_ROWS + K_ROWS, is_value)) / HEAD_DIM;
-    let p = (head * CTX + node_slot(node)) * (HEAD_DIM / 2u) + d / 2u;
-    kv[params.kv + select(0u, KV_STRIDE, is_value) + (p >> 2u)][p & 3u] = pack2x16float(clamp(z, vec2f(-65504.0), vec2f(65504.0)));
+    let word = pack2x16float(clamp(z, vec2f(-65504.0), vec2f(65504.0)));
+    let slot = node_slot(node);
+    if (row < Q_ROWS + K_ROWS) { // keys: [head][slot / 32][d / 8][slot % 32][d % 8]
+        let head = (row - Q_ROWS) / HEAD_DIM;
+        let p = head * CTX * (HEAD_DIM / 8u) + (slot / 32u) * (HEAD_DIM / 8u * 32u) + (d / 8u) * 32u + slot % 32u;
+        kv[params.kv + p][(d / 2u) & 3u] = word;
+    } else { // values: [head][slot][d]
+        let head = (row - Q_ROWS - K_ROWS) / HEAD_DIM;
+        let p = (head * CTX + slot) * (HEAD_DIM / 8u) + d / 8u;
+        kv[params.kv + KV_STRIDE + p][(d / 2u) & 3u] = word;
+    }
 }
 
 @compute @workgroup_size(WG)

@@ -93,6 +93,13 @@ uint32_t ref_position(const ref_step *, uint32_t node);
 uint32_t ref_token(const ref_step *, uint32_t node);
 float ref_work_was(const ref_step *, uint32_t at, size_t i); /* float i behind vec4 `at` */
 
+/* Place of dimension d of a slot among the keys (transposed within blocks of 32 slots by groups of 8 dimensions) or the values (row by row) of a
+ * key head. */
+static inline size_t ref_cache_place(bool value, size_t head_dim, size_t slot, size_t d)
+{
+    return value ? slot * head_dim + d : ((slot / 32 * (head_dim / 8) + d / 8) * 32 + slot % 32) * 8 + d % 8;
+}
+
 void ref_put_bits(ref_words *, size_t word, uint32_t bits);
 void ref_put_float(ref_words *, size_t word, float);
 void ref_put_near(ref_words *, size_t word, ref_near);

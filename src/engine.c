@@ -46,8 +46,8 @@ static fr_status on_plan(void *user, const fr_config *config, const fr_weights *
                  : config->train_context < DEFAULT_CONTEXT ? config->train_context
                                                            : DEFAULT_CONTEXT;
     if (e->context > config->train_context)
-        return fr_fail(error, FR_BAD_ARGUMENT, "a context of %u tokens was asked for, the model was trained for %u: ask for no more", e->context,
-                       config->train_context);
+        return fr_fail(error, FR_BAD_ARGUMENT, "a context of %u tokens was asked for, the model was trained for %u: ask for no more",
+                       e->context, config->train_context);
     e->compile_start_ms = fr_now(e);
     e->forward = fr_forward_new(e->gpu, config, weights, e->context, error);
     return e->forward ? fr_session_init(e) : error->status;
@@ -156,7 +156,8 @@ static void poll_loading(fr_engine *e)
         loading(e, fr_loader_feed(e->loader, NULL, 0, &used, &e->error)); /* what the device refused before */
         return;
     }
-    if (loading(e, fr_loader_end(e->loader, &done, &e->error)) == FR_OK && done)
+    if (loading(e, fr_loader_end(e->loader, &done, &e->error)) == FR_OK && done &&
+        loading(e, fr_forward_loaded(e->forward, &e->error)) == FR_OK)
         e->state = FR_STATE_PREPARING;
 }
 

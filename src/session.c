@@ -1,11 +1,13 @@
 /* session.c: the life of a request.
  *
  * 1. fr_generate() compares the prompt with what the cache holds, writes the new ids and the control block, and returns.
- * 2. fr_poll() submits. The prompt goes in steps of up to N tokens, one a submission; then windows of W decode steps, one command buffer each.
- *    Two submissions are in flight (one in `greedy`): the next is submitted before the previous is read.
- * 3. Each submission ends with a copy of the control block and the ring, which is mapped when the GPU gets there. Reading it, the host learns new
- *    tokens and whether the request is finished. The GPU never waits for the host to decide: steps behind the end of a reply do nothing.
- * 4. Once the request is finished, stopped or aborted and nothing is in flight any more, the engine is ready. What the cache holds stays. */
+ * 2. fr_poll() submits. The prompt goes in steps of up to N tokens, one a submission; then windows of W decode steps, one command buffer
+ * each. Two submissions are in flight (one in `greedy`): the next is submitted before the previous is read.
+ * 3. Each submission ends with a copy of the control block and the ring, which is mapped when the GPU gets there. Reading it, the host
+ * learns new tokens and whether the request is finished. The GPU never waits for the host to decide: steps behind the end of a reply do
+ * nothing.
+ * 4. Once the request is finished, stopped or aborted and nothing is in flight any more, the engine is ready. What the cache holds stays.
+ */
 #include "session.h"
 
 #include <stdlib.h>
@@ -24,8 +26,8 @@ fr_status fr_session_init(fr_engine *e)
     e->score_nodes = fr_forward_prefill_nodes(e->forward);
     const uint64_t scores = (uint64_t)e->score_nodes * sizeof(fr_score_entry);
     for (int i = 0; i < FR_WINDOWS; i++)
-        if (!(e->windows[i].readback =
-                  fr_gpu_buffer(e->gpu, "read-back", FR_BUFFER_READBACK, scores > READBACK_BYTES ? scores : READBACK_BYTES, &e->error)))
+        if (!(e->windows[i].readback = fr_gpu_buffer(e->gpu, "read-back", FR_BUFFER_READBACK,
+                                                     scores > READBACK_BYTES ? scores : READBACK_BYTES, &e->error)))
             return e->error.status;
     e->history = malloc(sizeof *e->history * ((size_t)e->context + 1));
     return e->history ? FR_OK : fr_fail(&e->error, FR_FAILED, "out of memory");
@@ -56,7 +58,8 @@ static fr_status check(fr_engine *e, const uint32_t *ids, size_t n)
         return refuse(e, "the prompt is empty: give at least one token");
     if (n > e->context) {
         e->error.status = FR_OK;
-        return fr_fail(&e->error, FR_BAD_ARGUMENT, "the prompt has %zu tokens, the context holds %u: shorten it or load with a larger context", n, e->context);
+        return fr_fail(&e->error, FR_BAD_ARGUMENT,
+                       "the prompt has %zu tokens, the context holds %u: shorten it or load with a larger context", n, e->context);
     }
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= e->config->vocab) {
@@ -268,7 +271,8 @@ static void read_control(fr_engine *e, fr_window *w)
         finish(run, FR_FINISH_LENGTH);
     else if (r.control.finished == FR_RUN_NOT_FINITE) {
         e->error = (fr_error_text){0};
-        fr_fail(&e->error, FR_FAILED, "the model gave no finite logits at position %u on adapter \"%s\": try another adapter, or check the model file",
+        fr_fail(&e->error, FR_FAILED,
+                "the model gave no finite logits at position %u on adapter \"%s\": try another adapter, or check the model file",
                 r.control.pos, e->adapter);
         finish(run, FR_FINISH_ERROR);
     }

@@ -5,12 +5,21 @@ const QROWS = QNODES * GROUP;
 const CHUNK = 32u;
 const HD4 = HEAD_DIM / 4u;
 const LOWEST = -1e30;
-var<workgroup> query: array<vec4f, QROWS * HD4>; // row r: node r / GROUP of the tile, head r % GROUP of the group
-var<workgroup> score: array<vec4f, QROWS * 8u>;  // scores, then exponentials, of 32 positions
+var<workgroup> query: array<vec4f, PADDED * HD4>; // row r: node r / GROUP of the tile, head r % GROUP of the group
+var<workgroup> score: array<vec4f, PADDED * 8u>;  // scores, then exponentials, of 32 positions
 var<private> kv_head: u32;
 var<private> node0: u32;
 
-fn key_at(slot: u32) -> u32 { return params.kv + (kv_head * CTX + slot) * (HEAD_DIM / 8u); }
+// Keys lie transposed within blocks of 32 slots, [slot / 32][HEAD_DIM / 8][slot % 32], so that threads with neighbouring positions read
+// neighbouring memory; values lie row by row.
+fn key_at(slot: u32) -> u32 { // of dimensions 0 to 7; the next eight follow at + 32
+    return params.kv + kv_head * CTX * (HEAD_DIM / 8u) + (slot / 32u) * (HEAD_DIM / 8u * 32u) + slot % 32u;
+}
+fn value_of(slot: u32, d4: u32) -> vec4f { // dimensions 4 * d4 to 4 * d4 + 3
+    let w = kv[params.kv + KV_STRIDE + (kv_head * CTX + slot) * (HEAD_DIM / 8u) + (d4 >> 1u)];
+    let h = select(w.xy, w.zw, (d4 & 1u) == 1u);
+    return vec4f(unpack2x16float(h.x), unpack2x16float(h.y));
+}
 
 fn load_queries(lid: u32) {
     for (var i = lid; i < QROWS * HD4; i += WG) {
@@ -22,25 +31,6 @@ fn load_queries(lid: u32) {
 fn visible(row: u32, first: u32) -> u32 { // positions of the chunk at `first` that the row sees
     let n = node_position(node0 + row / GROUP) + 1u;
     return min(CHUNK, max(n, first) - first);
-}
-
-fn chunk_scores(lid: u32, first: u32) {
-    for (var i = lid; i < QROWS * CHUNK; i += WG) {
-        let r = i / CHUNK;
-        let p = i % CHUNK;
-        var s = LOWEST;
-        if (p < visible(r, first)) {
-            let k = key_at(slot_of(node0 + r / GROUP, first + p));
-            var a = vec4f();
-            for (var j = 0u; j < HEAD_DIM / 8u; j++) {
-                let w = kv[k + j];
-                a = fma(vec4f(unpack2x16float(w.x), unpack2x16float(w.y)), query[r * HD4 + 2u * j], a);
-                a = fma(vec4f(unpack2x16float(w.z), unpack2x16float(w.w)), query[r * HD4 + 2u * j + 1u], a);
-            }
-            s = (a.x + a.y) + (a.z + a.w);
-        }
-        score[i >> 2u][i & 3u] = s;
-    }
 }
 
 fn row_softmax(row: u32) -> vec2f { // scores to exponentials; their maximum and sum
@@ -56,16 +46,4 @@ fn row_softmax(row: u32) -> vec2f { // scores to exponentials; their maximum and
         l += e;
     }
     return vec2f(largest, (l.x + l.y) + (l.z + l.w));
-}
-
-// Quarter of a chunk: the weighted values of its eight positions, dimensions 4 * d4 to 4 * d4 + 3.
-fn quarter_values(row: u32, first: u32, quarter: u32, d4: u32) -> vec4f {
-    let end = min(visible(row, first), quarter * 8u + 8u);
-    var a = vec4f();
-    for (var p = quarter * 8u; p < end; p++) {
-        let w = kv[key_at(slot_of(node0 + row / GROUP, first + p)) + KV_STRIDE + (d4 >> 1u)];
-        let h = select(w.xy, w.zw, (d4 & 1u) == 1u);
-        a = fma(vec4f(score[row * 8u + (p >> 2u)][p & 3u]), vec4f(unpack2x16float(h.x), unpack2x16float(h.y)), a);
-    }
-    return a;
 }

@@ -4,7 +4,7 @@
 @group(0) @binding(2) var<storage, read> vectors: array<f32>;        // norms, biases, rope table
 @group(0) @binding(3) var<storage, read_write> act: array<vec4u>;    // quantised activations (act.wgsl)
 @group(0) @binding(4) var<storage, read_write> work: array<vec4f>;   // residual, queries, partial results
-@group(0) @binding(5) var<storage, read_write> kv: array<vec4u>;     // keys and values, two f16 a word: [layer][K, V][kv head][slot][HEAD_DIM]
+@group(0) @binding(5) var<storage, read_write> kv: array<vec4u>;     // keys and values as f16, [layer][K, V][kv head] (attend.wgsl)
 @group(0) @binding(6) var<uniform> params: Params;
 
 struct State {

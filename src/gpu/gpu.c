@@ -103,8 +103,8 @@ static bool need(fr_error_text *e, const char *limit, uint64_t have, uint64_t wa
 {
     if (have >= want)
         return true;
-    fr_fail(e, FR_NO_GPU, "the GPU's %s is %llu, %llu are needed: try another adapter or a newer browser or driver", limit, (unsigned long long)have,
-            (unsigned long long)want);
+    fr_fail(e, FR_NO_GPU, "the GPU's %s is %llu, %llu are needed: try another adapter or a newer browser or driver", limit,
+            (unsigned long long)have, (unsigned long long)want);
     return false;
 }
 
@@ -133,8 +133,8 @@ static bool read_limits(fr_gpu *g, const fr_device *d, bool portable, fr_error_t
                                 .is_cpu = d->is_cpu};
     if (!portable && d->has_subgroups && d->subgroup_min == d->subgroup_max)
         g->limits.subgroup = d->subgroup_min;
-    return need(e, "maxStorageBuffersPerShaderStage", l.maxStorageBuffersPerShaderStage, 7) && need(e, "maxBindGroups", l.maxBindGroups, 2) &&
-           need(e, "maxComputeInvocationsPerWorkgroup", g->limits.threads, 256) &&
+    return need(e, "maxStorageBuffersPerShaderStage", l.maxStorageBuffersPerShaderStage, 7) &&
+           need(e, "maxBindGroups", l.maxBindGroups, 2) && need(e, "maxComputeInvocationsPerWorkgroup", g->limits.threads, 256) &&
            need(e, "maxComputeWorkgroupStorageSize", g->limits.workgroup_bytes, 16384) &&
            need(e, "maxStorageBufferBindingSize", g->limits.binding, 128u << 20) &&
            need(e, "maxComputeWorkgroupsPerDimension", g->limits.workgroups, 65535);
@@ -183,9 +183,12 @@ fr_gpu *fr_gpu_new(const fr_device *d, bool portable, fr_error_text *e)
         return NULL;
     }
     const WGPUBindGroupLayoutEntry main_entries[7] = {
-        entry(0, WGPUBufferBindingType_ReadOnlyStorage, false, 0), entry(1, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
-        entry(2, WGPUBufferBindingType_ReadOnlyStorage, false, 0), entry(3, WGPUBufferBindingType_Storage, false, 0),
-        entry(4, WGPUBufferBindingType_Storage, false, 0),         entry(5, WGPUBufferBindingType_Storage, false, 0),
+        entry(0, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
+        entry(1, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
+        entry(2, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
+        entry(3, WGPUBufferBindingType_Storage, false, 0),
+        entry(4, WGPUBufferBindingType_Storage, false, 0),
+        entry(5, WGPUBufferBindingType_Storage, false, 0),
         entry(6, WGPUBufferBindingType_Uniform, true, sizeof(fr_gpu_Params)),
     };
     const WGPUBindGroupLayoutEntry reading = entry(0, WGPUBufferBindingType_ReadOnlyStorage, false, 0);
@@ -275,7 +278,8 @@ fr_buffer *fr_gpu_buffer(fr_gpu *g, const char *name, fr_buffer_kind kind, uint6
     };
     bytes = bytes < 256 ? 256 : (bytes + 255) & ~(uint64_t)255;
     if (bytes > g->limits.binding) {
-        fr_fail(e, FR_NO_GPU, "buffer \"%s\" needs %llu MiB, the GPU's bindings hold %llu MiB: use a smaller context or model, or another GPU", name,
+        fr_fail(e, FR_NO_GPU,
+                "buffer \"%s\" needs %llu MiB, the GPU's bindings hold %llu MiB: use a smaller context or model, or another GPU", name,
                 (unsigned long long)(bytes >> 20), (unsigned long long)(g->limits.binding >> 20));
         return NULL;
     }
@@ -288,7 +292,8 @@ fr_buffer *fr_gpu_buffer(fr_gpu *g, const char *name, fr_buffer_kind kind, uint6
         b->handle = wgpuDeviceCreateBuffer(g->device, &d);
     if (!b || !b->handle) {
         free(b);
-        fr_fail(e, FR_FAILED, "no memory for buffer \"%s\" of %llu MiB on the GPU: use a smaller context or model", name, (unsigned long long)(bytes >> 20));
+        fr_fail(e, FR_FAILED, "no memory for buffer \"%s\" of %llu MiB on the GPU: use a smaller context or model", name,
+                (unsigned long long)(bytes >> 20));
         return NULL;
     }
     b->gpu = g;
@@ -371,8 +376,9 @@ static WGPUBindGroup bind_group(fr_gpu *g, WGPUBindGroupLayout l, const WGPUBind
 fr_group *fr_gpu_group(fr_gpu *g, const fr_bindings *b, fr_error_text *e)
 {
     const WGPUBindGroupEntry entries[7] = {
-        bound(0, b->codes, b->codes->bytes), bound(1, b->scales, b->scales->bytes), bound(2, b->vectors, b->vectors->bytes),
-        bound(3, b->act, b->act->bytes),     bound(4, b->work, b->work->bytes),     bound(5, b->kv, b->kv->bytes),
+        bound(0, b->codes, b->codes->bytes),        bound(1, b->scales, b->scales->bytes),
+        bound(2, b->vectors, b->vectors->bytes),    bound(3, b->act, b->act->bytes),
+        bound(4, b->work, b->work->bytes),          bound(5, b->kv, b->kv->bytes),
         bound(6, b->params, sizeof(fr_gpu_Params)),
     };
     fr_group *group = calloc(1, sizeof *group);

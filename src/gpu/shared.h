@@ -14,8 +14,8 @@ typedef struct fr_gpu_vec4u {
 #define FR_STRUCT_BEGIN(name) typedef struct fr_gpu_##name {
 #define FR_FIELD(type, name) FR_SHARED_##type name;
 #define FR_FIELD_ARRAY(type, name, count) FR_SHARED_##type name[count];
-#define FR_STRUCT_END(name) \
-    }                       \
+#define FR_STRUCT_END(name)                                                                                                                \
+    }                                                                                                                                      \
     fr_gpu_##name;
 #include "gpu/shared.def"
 #undef FR_STRUCT_BEGIN

@@ -67,7 +67,8 @@ static fr_status make_kv_buffers(fr_forward *f, fr_error_text *e)
 {
     const uint64_t layer = layer_kv_bytes(f), limit = fr_gpu_get_limits(f->gpu)->binding;
     if (layer > limit)
-        return fr_fail(e, FR_BAD_ARGUMENT, "a context of %u tokens needs %llu MiB a layer, the GPU's bindings hold %llu MiB: use a smaller context",
+        return fr_fail(e, FR_BAD_ARGUMENT,
+                       "a context of %u tokens needs %llu MiB a layer, the GPU's bindings hold %llu MiB: use a smaller context",
                        f->shape.context, (unsigned long long)(layer >> 20), (unsigned long long)(limit >> 20));
     f->layers_per_kv = (uint32_t)(limit / layer);
     if (f->layers_per_kv > f->config->n_layers)
@@ -79,7 +80,8 @@ static fr_status make_kv_buffers(fr_forward *f, fr_error_text *e)
         return fr_fail(e, FR_FAILED, "out of memory");
     for (uint32_t i = 0; i < f->n_kv; i++) {
         const uint32_t left = f->config->n_layers - i * f->layers_per_kv;
-        f->kv[i] = fr_gpu_buffer(f->gpu, "keys and values", FR_BUFFER_STORAGE, layer * (left < f->layers_per_kv ? left : f->layers_per_kv), e);
+        f->kv[i] = fr_gpu_buffer(f->gpu, "keys and values", FR_BUFFER_STORAGE, layer * (left < f->layers_per_kv ? left : f->layers_per_kv),
+                                 e);
         if (!f->kv[i])
             return e->status;
     }
@@ -88,7 +90,7 @@ static fr_status make_kv_buffers(fr_forward *f, fr_error_text *e)
 
 /* Cosine and sine of every position and pair, behind the vectors that come from the file. Double precision: the table is the same on every
  * device, and no shader's cos() is trusted with large angles. */
-static fr_status write_rope(fr_forward *f, fr_error_text *e)
+fr_status fr_forward_loaded(fr_forward *f, fr_error_text *e)
 {
     const uint32_t pairs = f->config->head_dim / 2;
     float *row = malloc(sizeof(float) * 2 * pairs);
@@ -124,7 +126,8 @@ static fr_status make_buffers(fr_forward *f, fr_error_text *e)
     uint32_t entries = 2 * (f->config->n_layers + 1);
     for (uint32_t l = 0; l < f->config->n_layers; l++) {
         const fr_layer *layer = &f->weights->layers[l];
-        entries += layer->qkv[0].n_parts + layer->qkv[1].n_parts + layer->qkv[2].n_parts + layer->o.n_parts + layer->gate.n_parts + layer->down.n_parts;
+        entries += layer->qkv[0].n_parts + layer->qkv[1].n_parts + layer->qkv[2].n_parts + layer->o.n_parts + layer->gate.n_parts +
+                   layer->down.n_parts;
     }
     entries += f->weights->embed.n_parts + f->weights->head.n_parts;
     f->entries_room = entries;
@@ -133,7 +136,7 @@ static fr_status make_buffers(fr_forward *f, fr_error_text *e)
     if (!f->entries || !f->params)
         return fr_fail(e, FR_FAILED, "out of memory");
     fr_gpu_state(f->gpu, f->state, e);
-    return e->status != FR_OK ? e->status : write_rope(f, e);
+    return e->status;
 }
 
 uint64_t fr_forward_tokens_offset(void)
@@ -225,8 +228,8 @@ static fr_gpu_Params layer_params(const fr_forward *f, uint32_t l)
 }
 
 /* One dispatch for each part of a matrix; `tile_rows` rows of it a workgroup. */
-static void add_matrix(fr_forward *f, command_list *list, const bucket *b, const fr_gpu_Params *base, uint32_t layer, const fr_matrix *m, uint32_t slot,
-                       uint32_t row_offset, const fr_tiled *kernel, fr_error_text *e)
+static void add_matrix(fr_forward *f, command_list *list, const bucket *b, const fr_gpu_Params *base, uint32_t layer, const fr_matrix *m,
+                       uint32_t slot, uint32_t row_offset, const fr_tiled *kernel, fr_error_text *e)
 {
     for (uint32_t i = 0; i < m->n_parts; i++) {
         fr_gpu_Params p = *base;
@@ -257,11 +260,32 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
     const fr_attention *a = fr_kernel_attention(b->kernels);
     const uint32_t entry = entry_of(f, &base);
     if (a->merge) {
-        add(f, list, (command){.pipeline = a->attend, .group = group, .entry = entry, .x = 1, .y = c->n_kv_heads, .z = nodes, .per_chunk = true, .layer = l});
         add(f, list,
-            (command){.pipeline = a->merge, .group = group, .entry = entry, .x = over(c->n_heads * c->head_dim / FR_BLOCK, a->merge_blocks), .y = nodes, .z = 1, .layer = l});
+            (command){.pipeline = a->attend,
+                      .group = group,
+                      .entry = entry,
+                      .x = 1,
+                      .y = c->n_kv_heads,
+                      .z = nodes,
+                      .per_chunk = true,
+                      .layer = l});
+        add(f, list,
+            (command){.pipeline = a->merge,
+                      .group = group,
+                      .entry = entry,
+                      .x = over(c->n_heads * c->head_dim / FR_BLOCK, a->merge_blocks),
+                      .y = nodes,
+                      .z = 1,
+                      .layer = l});
     } else {
-        add(f, list, (command){.pipeline = a->attend, .group = group, .entry = entry, .x = c->n_kv_heads, .y = over(nodes, a->tile_nodes), .z = 1, .layer = l});
+        add(f, list,
+            (command){.pipeline = a->attend,
+                      .group = group,
+                      .entry = entry,
+                      .x = c->n_kv_heads,
+                      .y = over(nodes, a->tile_nodes),
+                      .z = 1,
+                      .layer = l});
     }
     add_matrix(f, list, b, &base, l, &layer->o, FR_PART_O, 0, fr_kernel_o(b->kernels, &layer->o), e);
     for (uint32_t i = 0; i < layer->gate.n_parts; i++) { /* the plan pairs the parts of gate and up */
@@ -323,8 +347,15 @@ static void add_tail(fr_forward *f, bucket *b, fr_tail tail, fr_error_text *e)
         tile0 += tiles;
     }
     if (tail == FR_TAIL_SCORE)
-        add(f, list, (command){.pipeline = fr_kernel_score(b->kernels), .group = group, .entry = entry, .x = fr_kernel_set_nodes(b->kernels), .y = 1, .z = 1});
-    add(f, list, (command){.pipeline = fr_kernel_advance(b->kernels, tail == FR_TAIL_EMIT), .group = group, .entry = entry, .x = 1, .y = 1, .z = 1});
+        add(f, list,
+            (command){.pipeline = fr_kernel_score(b->kernels),
+                      .group = group,
+                      .entry = entry,
+                      .x = fr_kernel_set_nodes(b->kernels),
+                      .y = 1,
+                      .z = 1});
+    add(f, list,
+        (command){.pipeline = fr_kernel_advance(b->kernels, tail == FR_TAIL_EMIT), .group = group, .entry = entry, .x = 1, .y = 1, .z = 1});
 }
 
 static bool ready(const command_list *list)

@@ -30,6 +30,9 @@ typedef struct fr_score_entry { /* one vec4f of SCORE in work */
 fr_forward *fr_forward_new(fr_gpu *, const fr_config *, const fr_weights *, uint32_t context, fr_error_text *);
 void fr_forward_free(fr_forward *);
 
+/* The weights are complete: writes what is computed from them (the rotary table needs the factors of the file). */
+fr_status fr_forward_loaded(fr_forward *, fr_error_text *);
+
 /* Buffers that the loader's sink fills (loader.h numbering). */
 fr_buffer *fr_forward_weight_buffer(const fr_forward *, uint32_t sink_buffer);
 fr_buffer *fr_forward_state(const fr_forward *);
@@ -47,15 +50,21 @@ void fr_forward_copy_scores(fr_forward *, fr_buffer *to, uint32_t nodes);
 
 /* One dispatch at a time, for tests and the self-test: what a step of this bucket and tail records, in order. */
 typedef struct fr_trace {
-    const char *kernel;              /* "qkv" */
+    const char *kernel; /* "qkv" */
     const fr_gpu_Params *params;
-    const fr_matrix *matrix;         /* of the tiled kernels and embed; gateup: gate; else NULL */
+    const fr_matrix *matrix; /* of the tiled kernels and embed; gateup: gate; else NULL */
     uint32_t layer, kv_buffer, x, y, z;
 } fr_trace;
 uint32_t fr_forward_trace_count(fr_forward *, uint32_t nodes, fr_tail);
 fr_trace fr_forward_trace(fr_forward *, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
 void fr_forward_trace_record(fr_forward *, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
-typedef enum fr_forward_part { FR_FORWARD_ACT, FR_FORWARD_WORK, FR_FORWARD_STATE, FR_FORWARD_VECTORS, FR_FORWARD_KV } fr_forward_part; /* KV + i: buffer i */
+typedef enum fr_forward_part {
+    FR_FORWARD_ACT,
+    FR_FORWARD_WORK,
+    FR_FORWARD_STATE,
+    FR_FORWARD_VECTORS,
+    FR_FORWARD_KV
+} fr_forward_part; /* KV + i: buffer i */
 fr_buffer *fr_forward_buffer(const fr_forward *, fr_forward_part);
 const struct fr_shape *fr_forward_shape(const fr_forward *);
 

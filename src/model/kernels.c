@@ -63,9 +63,10 @@ static uint32_t round_up_2(uint32_t n)
     return p;
 }
 
-/* Decode on a GPU: many lanes a row, four rows a thread, so that a step's few bytes are under way at once. On a CPU adapter every thread takes a
- * row: lanes only cost barriers there. Prefill: square tiles, every load used four times. Small workgroups on a CPU adapter: SwiftShader
- * clears workgroup memory word by word in generated code, and compiling that takes longer than everything else (0.4 ms a word). */
+/* Decode on a GPU: many lanes a row, four rows a thread, so that a step's few bytes are under way at once. On a CPU adapter every thread
+ * takes a row: lanes only cost barriers there. Prefill: square tiles, every load used four times. Small workgroups on a CPU adapter:
+ * SwiftShader clears workgroup memory word by word in generated code, and compiling that takes longer than everything else (0.4 ms a word).
+ */
 static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
 {
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);

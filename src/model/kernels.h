@@ -8,7 +8,7 @@
 
 /* Sizes, and where things lie in the act and work buffers (in vec4 elements). */
 typedef struct fr_shape {
-    uint32_t context;    /* slots of the cache */
+    uint32_t context;    /* slots of the cache, a multiple of 32 */
     uint32_t max_nodes;  /* N of the widest bucket */
     uint32_t kv_stride;  /* from a layer's keys to its values */
     uint32_t rope_at;    /* in f32 of the vectors */
