@@ -215,6 +215,12 @@ static void check_plan(const fixture *f, uint64_t max_pool)
         }
         CHECK_INT(rows, q_rows);
         CHECK_INT(l->gate.type, l->up.type);
+        CHECK_INT(l->gate.n_parts, l->up.n_parts); /* one kernel reads both: cut alike, side by side */
+        for (uint32_t k = 0; k < l->gate.n_parts; k++) {
+            CHECK_INT(l->gate.parts[k].pool, l->up.parts[k].pool);
+            CHECK_INT(l->gate.parts[k].row0, l->up.parts[k].row0);
+            CHECK_INT(l->gate.parts[k].rows, l->up.parts[k].rows);
+        }
         step += check_parts(w, &l->o, max_pool) + check_parts(w, &l->gate, max_pool) + check_parts(w, &l->up, max_pool) +
                 check_parts(w, &l->down, max_pool);
     }

@@ -59,9 +59,11 @@ static fr_pool *current_pool(planner *p)
 }
 
 /* Codes take at least four times the bytes of scales, so they alone decide. */
-static bool fits(const planner *p, const fr_pool *pool, const fr_matrix *m, uint64_t rows)
+static bool fits(const planner *p, const fr_pool *pool, const fr_matrix *m, uint64_t rows, uint32_t twins)
 {
-    return (pool ? pool->code_bytes : 0) + rows * fr_matrix_code_bytes(m) <= p->limit;
+    uint64_t code = pool ? pool->code_bytes : 0, scale = pool ? pool->scale_bytes : 0;
+    return code + twins * align(rows * fr_matrix_code_bytes(m)) <= p->limit &&
+           scale + twins * align(rows * fr_matrix_scale_bytes(m)) <= p->limit;
 }
 
 static fr_status open_pool(planner *p)
@@ -93,38 +95,49 @@ static fr_status add_part(planner *p, fr_matrix *m, uint32_t row0, uint32_t rows
     return FR_OK;
 }
 
-/* A matrix larger than a pool is cut into as few parts as there can be. */
-static fr_status split(planner *p, fr_matrix *m, const char *name)
+static fr_status add_parts(planner *p, fr_matrix *m, uint32_t twins, uint32_t row0, uint32_t rows, const char *name)
 {
-    uint32_t most = (uint32_t)(p->limit / fr_matrix_code_bytes(m) / ROW_GROUP * ROW_GROUP);
+    fr_status s = FR_OK;
+    for (uint32_t i = 0; i < twins && s == FR_OK; i++)
+        s = add_part(p, &m[i], row0, rows, name);
+    return s;
+}
+
+/* What is larger than a pool is cut into as few parts as there can be. The codes are always the larger buffer. */
+static fr_status split(planner *p, fr_matrix *m, uint32_t twins, const char *name)
+{
+    uint32_t most = (uint32_t)(p->limit / twins / ALIGNMENT * ALIGNMENT / fr_matrix_code_bytes(m) / ROW_GROUP * ROW_GROUP);
     if (!most)
         return fr_fail(p->error, FR_NO_GPU, "%d rows of matrix %s take %llu bytes, the device's largest storage binding is %llu", ROW_GROUP,
-                       name, (unsigned long long)ROW_GROUP * fr_matrix_code_bytes(m), (unsigned long long)p->limit);
+                       name, (unsigned long long)twins * ROW_GROUP * fr_matrix_code_bytes(m), (unsigned long long)p->limit);
     for (uint32_t row = 0; row < m->rows; row += most) {
         fr_status s = open_pool(p);
         if (s == FR_OK)
-            s = add_part(p, m, row, m->rows - row < most ? m->rows - row : most, name);
+            s = add_parts(p, m, twins, row, m->rows - row < most ? m->rows - row : most, name);
         if (s != FR_OK)
             return s;
     }
     return FR_OK;
 }
 
-static fr_status place(planner *p, fr_matrix *m, fr_wtype type, uint32_t rows, uint32_t cols, const char *name)
+/* Places `twins` matrices of one shape, cut alike, corresponding parts in one pool: a kernel that reads them together has one binding. */
+static fr_status place(planner *p, fr_matrix *m, uint32_t twins, fr_wtype type, uint32_t rows, uint32_t cols, const char *name)
 {
-    *m = (fr_matrix){.type = type, .rows = rows, .cols = cols};
-    fr_reduction_shape(cols / FR_BLOCK, &m->leaf_blocks, &m->leaves);
-    m->row_blocks = (m->leaves * m->leaf_blocks + 1) / 2 * 2;
-    p->w->parameters += (uint64_t)rows * cols;
-    p->w->matrix_bytes += (uint64_t)rows * (fr_matrix_code_bytes(m) + fr_matrix_scale_bytes(m));
-    if (!fits(p, NULL, m, rows))
-        return split(p, m, name);
-    if (!p->w->n_pools || !fits(p, current_pool(p), m, rows)) {
+    fr_matrix shape = {.type = type, .rows = rows, .cols = cols};
+    fr_reduction_shape(cols / FR_BLOCK, &shape.leaf_blocks, &shape.leaves);
+    shape.row_blocks = (shape.leaves * shape.leaf_blocks + 1) / 2 * 2;
+    for (uint32_t i = 0; i < twins; i++)
+        m[i] = shape;
+    p->w->parameters += (uint64_t)twins * rows * cols;
+    p->w->matrix_bytes += (uint64_t)twins * rows * (fr_matrix_code_bytes(m) + fr_matrix_scale_bytes(m));
+    if (!fits(p, NULL, m, rows, twins))
+        return split(p, m, twins, name);
+    if (!p->w->n_pools || !fits(p, current_pool(p), m, rows, twins)) {
         fr_status s = open_pool(p);
         if (s != FR_OK)
             return s;
     }
-    return add_part(p, m, 0, rows, name);
+    return add_parts(p, m, twins, 0, rows, name);
 }
 
 static fr_status place_qkv(planner *p, fr_layer *layer, const fr_config *c, const fr_layer_types *t)
@@ -132,13 +145,13 @@ static fr_status place_qkv(planner *p, fr_layer *layer, const fr_config *c, cons
     uint32_t q = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
     if (t->q == t->k && t->q == t->v) {
         layer->n_qkv = 1;
-        return place(p, &layer->qkv[0], t->q, q + 2 * kv, c->dim, "qkv");
+        return place(p, &layer->qkv[0], 1, t->q, q + 2 * kv, c->dim, "qkv");
     }
     layer->n_qkv = 3;
-    fr_status s = place(p, &layer->qkv[0], t->q, q, c->dim, "q");
+    fr_status s = place(p, &layer->qkv[0], 1, t->q, q, c->dim, "q");
     if (s == FR_OK)
-        s = place(p, &layer->qkv[1], t->k, kv, c->dim, "k");
-    return s == FR_OK ? place(p, &layer->qkv[2], t->v, kv, c->dim, "v") : s;
+        s = place(p, &layer->qkv[1], 1, t->k, kv, c->dim, "k");
+    return s == FR_OK ? place(p, &layer->qkv[2], 1, t->v, kv, c->dim, "v") : s;
 }
 
 static fr_status place_layer(planner *p, fr_layer *layer, const fr_config *c, const fr_layer_types *t)
@@ -146,12 +159,13 @@ static fr_status place_layer(planner *p, fr_layer *layer, const fr_config *c, co
     *layer = (fr_layer){0};
     fr_status s = place_qkv(p, layer, c, t);
     if (s == FR_OK)
-        s = place(p, &layer->o, t->o, c->dim, c->n_heads * c->head_dim, "o");
+        s = place(p, &layer->o, 1, t->o, c->dim, c->n_heads * c->head_dim, "o");
+    fr_matrix twins[2] = {{0}};
     if (s == FR_OK)
-        s = place(p, &layer->gate, t->gate_up, c->ffn_dim, c->dim, "gate");
-    if (s == FR_OK)
-        s = place(p, &layer->up, t->gate_up, c->ffn_dim, c->dim, "up");
-    return s == FR_OK ? place(p, &layer->down, t->down, c->dim, c->ffn_dim, "down") : s;
+        s = place(p, twins, 2, t->gate_up, c->ffn_dim, c->dim, "gate and up");
+    layer->gate = twins[0];
+    layer->up = twins[1];
+    return s == FR_OK ? place(p, &layer->down, 1, t->down, c->dim, c->ffn_dim, "down") : s;
 }
 
 static void place_vectors(fr_weights *w, const fr_config *c)
@@ -177,10 +191,10 @@ fr_status fr_weights_plan(fr_weights *w, const fr_config *c, fr_wtype embed, fr_
     }
     fr_status s = FR_OK;
     if (!c->tied_head)
-        s = place(&p, &w->head, head, c->vocab, c->dim, "output.weight");
+        s = place(&p, &w->head, 1, head, c->vocab, c->dim, "output.weight");
     uint64_t step_bytes = w->matrix_bytes;
     if (s == FR_OK)
-        s = place(&p, &w->embed, embed, c->vocab, c->dim, "token_embd.weight");
+        s = place(&p, &w->embed, 1, embed, c->vocab, c->dim, "token_embd.weight");
     if (c->tied_head)
         w->head = w->embed;
     else
