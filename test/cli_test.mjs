@@ -33,13 +33,19 @@ function forerun(args, { input = "", env = {} } = {}) {
   return r;
 }
 
-/** The JSON object of a run that must succeed, one line and nothing else. */
-function json(args, options) {
-  const r = forerun([...args, "--json"], options);
-  assert.equal(r.status, 0, `${args.join(" ")}: ${r.stderr}`);
-  assert.equal(r.stderr, "", "nothing on stderr");
-  assert.equal(r.stdout.split("\n").length, 2, "one line");
-  return JSON.parse(r.stdout);
+/** The JSON object of a run that must succeed, one line and nothing else. Without a GPU a run spends seconds on its shaders, so the same
+ * run is not made twice. */
+const known = new Map();
+function json([verb, ...args], options) {
+  const key = JSON.stringify([verb, args, options]);
+  if (!known.has(key)) {
+    const r = forerun([verb, "--json", ...args], options);
+    assert.equal(r.status, 0, `${verb} ${args.join(" ")}: ${r.stderr}`);
+    assert.equal(r.stderr, "", "nothing on stderr");
+    assert.equal(r.stdout.split("\n").length, 2, "one line");
+    known.set(key, JSON.parse(r.stdout));
+  }
+  return known.get(key);
 }
 
 /** A run that must fail with this status and one line that matches. */
@@ -218,69 +224,72 @@ test("tokenize.escapes", () => {
 // ---- run, on a random model
 
 const prompt = ["-p", "The quick brown fox"];
-const raw = (options, ...args) => json(["run", tiny(options), ...prompt, "--raw", ...args]);
+const talker = () => tiny({ seed: 4 }); // does not end by itself, and says different things
+const raw = (...args) => json(["run", talker(), ...prompt, "--raw", ...args]);
+const answer = () => raw("-n", "40");
 
 test("run.json", () => {
-  const r = raw({}, "-n", "12");
+  const r = answer();
   assert.deepEqual(Object.keys(r).sort(), ["adapter", "dispatches_per_step", "finish_reason", "steps", "submits", "tau", "text", "timing", "tokens", "usage", "widths", "window"]);
   assert.deepEqual(Object.keys(r.usage), ["prompt_tokens", "completion_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens", "cached_tokens"]);
   assert.deepEqual(Object.keys(r.timing), ["load_ms", "calibrate_ms", "prefill_ms", "first_token_ms", "decode_ms", "ms_per_token"]);
   for (const v of Object.values(r.timing)) assert.ok(v >= 0);
   assert.equal(r.tokens.length, r.usage.completion_tokens);
-  assert.equal(r.usage.prompt_tokens, json(["tokenize", tiny(), ...prompt]).ids.length);
+  assert.equal(r.usage.prompt_tokens, json(["tokenize", talker(), ...prompt]).ids.length);
   assert.deepEqual(r.widths, { 1: r.steps });
   assert.ok(r.steps >= r.tokens.length - 1 && r.submits > 0 && r.dispatches_per_step > 0);
 });
 
 test("run.length", () => {
-  for (const n of [1, 2, 7, 16, 17]) {
-    const r = raw({}, "-n", String(n));
-    if (r.finish_reason === "length") assert.equal(r.tokens.length, n);
-    else assert.ok(r.finish_reason === "stop" && r.tokens.length < n);
+  const { tokens, finish_reason } = answer();
+  assert.ok(finish_reason === "length" && tokens.length === 40, "the model talks on");
+  for (const n of [1, 17]) {
+    const r = raw("-n", String(n));
+    assert.equal(r.finish_reason, "length");
+    assert.deepEqual(r.tokens, tokens.slice(0, n));
   }
 });
 
+test("run.ends_by_itself", () => {
+  const r = json(["run", tiny(), ...prompt, "--raw", "-n", "40"]);
+  assert.equal(r.finish_reason, "stop");
+  assert.ok(r.tokens.length < 40);
+});
+
 test("run.loop_is_greedy", () => {
-  for (const options of [{}, { arch: "qwen2", type: "q4_0" }, { type: "q4_1", seed: 3 }]) {
-    const greedy = raw(options, "-n", "40", "--mode", "greedy");
-    for (const window of [1, 2, 4, 8, 16]) {
-      const loop = raw(options, "-n", "40", "--mode", "loop", "--window", String(window));
-      assert.deepEqual(loop.tokens, greedy.tokens, `window ${window}`);
-      assert.equal(loop.text, greedy.text);
-      assert.equal(loop.finish_reason, greedy.finish_reason);
-      assert.equal(loop.window, window);
-    }
+  const greedy = raw("-n", "40", "--mode", "greedy");
+  for (const window of [1, 3, 8]) {
+    const loop = raw("-n", "40", "--mode", "loop", "--window", String(window));
+    assert.deepEqual(loop.tokens, greedy.tokens, `window ${window}`);
+    assert.equal(loop.text, greedy.text);
+    assert.equal(loop.finish_reason, greedy.finish_reason);
+    assert.equal(loop.window, window);
   }
 });
 
 test("run.text_is_streamed", () => {
-  const { text } = raw({}, "-n", "30");
-  const r = forerun(["run", tiny(), ...prompt, "--raw", "-n", "30"]);
+  const { text } = answer();
+  const r = forerun(["run", talker(), ...prompt, "--raw", "-n", "40"]);
   assert.equal(r.status, 0);
   assert.equal(r.stdout, text.endsWith("\n") || text === "" ? text : `${text}\n`);
-  assert.match(r.stderr, /tokens/);
+  assert.match(r.stderr, /^40 tokens, /m);
 });
 
 test("run.prompt_sources", () => {
-  const path = tiny();
-  const tokens = json(["run", path, ...prompt, "--raw", "-n", "8"]).tokens;
+  const { tokens } = answer();
   const text = file("prompt.txt", prompt[1]);
-  assert.deepEqual(json(["run", path, "-f", text, "--raw", "-n", "8"]).tokens, tokens);
-  assert.deepEqual(json(["run", path, "--raw", "-n", "8"], { input: prompt[1] }).tokens, tokens);
-  assert.deepEqual(json(["run", path, "-f", "-", "--raw", "-n", "8"], { input: prompt[1] }).tokens, tokens);
-  assert.deepEqual(json(["run", "--raw", "-n", "8", "--", path], { input: prompt[1] }).tokens, tokens);
+  assert.deepEqual(json(["run", talker(), "-f", text, "--raw", "-n", "40"]).tokens, tokens);
+  assert.deepEqual(json(["run", "--raw", "-n", "40", "--", talker()], { input: prompt[1] }).tokens, tokens);
 });
 
 test("run.stop_strings", () => {
-  const whole = raw({}, "-n", "60").text;
-  const at = Math.floor(whole.length / 2);
-  const stop = [...whole.slice(at)].slice(0, 3).join("");
+  const whole = answer().text;
+  const stop = [...whole.slice(Math.floor(whole.length / 2))].slice(0, 3).join("");
   assert.ok(stop, "the model says something");
-  const cut = raw({}, "-n", "60", "--stop", stop);
+  const cut = raw("-n", "40", "--stop", "this text never comes, \u{1F433}", "--stop", stop);
   assert.equal(cut.text, whole.slice(0, whole.indexOf(stop)));
   assert.equal(cut.finish_reason, "stop");
-  assert.ok(cut.tokens.length < 60);
-  assert.equal(raw({}, "-n", "60", "--stop", "this text never comes, \u{1F433}", "--stop", stop).text, cut.text);
+  assert.ok(cut.tokens.length < 40);
 });
 
 test("run.context_too_small", () => {
@@ -289,7 +298,7 @@ test("run.context_too_small", () => {
 });
 
 test("run.context_fills", () => {
-  const r = raw({}, "--context", "64");
+  const r = raw("--context", "64");
   assert.ok(r.usage.prompt_tokens + r.usage.completion_tokens <= 64);
   assert.ok(["length", "stop"].includes(r.finish_reason));
 });
@@ -324,8 +333,7 @@ test("run.interrupt", async () => {
   assert.equal(r.status, 1, r.err);
   assert.match(r.err, /forerun: interrupted\n$/);
   assert.ok(r.out.length > 0);
-  const n = String([...r.out].length + 8);
-  const whole = json([...args, "-n", n]).text;
+  const whole = json([...args, "-n", String([...r.out].length + 8)]).text;
   const common = r.out.replace(/\n$/, "").replace(/\uFFFD$/, ""); // the last code point may have been half there
   assert.ok(whole.startsWith(common), "what was printed is the beginning of the answer");
 });
@@ -353,9 +361,9 @@ test("run.interrupt_while_loading", async () => {
 
 test("run.chat", () => {
   const path = real();
-  const question = "What is the capital of France?";
+  const question = "What is 2+2?"; // PyTorch's answer, in which no token is a close call
   const r = json(["run", path, "-p", question, "-n", "24"]);
-  assert.match(r.text, /Paris/);
+  assert.equal(r.text, "The answer to this classic math problem is 4.");
   assert.equal(r.finish_reason, "stop");
   assert.equal(r.usage.prompt_tokens, 37);
   // The same prompt, its template written out by hand.
@@ -377,7 +385,7 @@ test("run.page_and_system", () => {
 // ---- bench and selftest
 
 test("bench.json", () => {
-  const r = json(["bench", tiny(), "-n", "8", "--prompt-tokens", "40", "--repeats", "2"]);
+  const r = json(["bench", tiny(), "-n", "8", "--prompt-tokens", "40", "--repeats", "2", "--window", "4"]);
   assert.equal(r.prefill.samples_ms.length, 2);
   for (const mode of ["greedy", "loop"]) {
     assert.equal(r[mode].samples_ms.length, 2);
