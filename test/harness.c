@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -138,6 +139,7 @@ static fr_test_result run_in_child(const fr_test *t, unsigned limit)
     }
     if (child == 0) {
         now.leave_by_jump = false;
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a run that is ended leaves no test behind */
         alarm(limit); /* its signal ends the process, whatever the test waits for */
         t->run();
         exit(TEST_PASSED);
