@@ -1,7 +1,7 @@
-// Measures the package in this browser and shows one JSON object; posts it to /log and then /done, for a server that listens (bench/serve_page.py,
-// tools/bench.mjs). Parameters: see bench.html.
+// Measures the package in this browser, by the protocol and with the keys of `forerun bench --json`, and shows one JSON object; posts it to
+// /log and then /done, for a server that listens (../bench/serve_page.py, tools/bench.mjs). Parameters: see bench.html.
 
-import { Forerun, type Completion, type CompletionRequest } from "../src/index.js";
+import { Forerun, type Completion, type CompletionRequest, type Mode } from "../src/index.js";
 
 const out = document.getElementById("out")!;
 const query = new URLSearchParams(location.search);
@@ -11,8 +11,13 @@ async function say(path: string, text: string): Promise<void> {
   await fetch(path, { method: "POST", body: text }).catch(() => undefined); // nobody listens: the page shows it
 }
 
-const median = (list: number[]) => list.toSorted((a, b) => a - b)[list.length >> 1]!;
-const round = (n: number, digits = 3) => Number(n.toFixed(digits));
+const number = (name: string, usual: number) => Number(query.get(name) ?? usual);
+const round = (n: number) => Number(n.toFixed(4));
+
+function median(list: number[]): number {
+  const sorted = list.toSorted((a, b) => a - b), half = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
+}
 
 async function sizes(): Promise<Record<string, { bytes: number; gzip: number }>> {
   const result: Record<string, { bytes: number; gzip: number }> = {};
@@ -24,54 +29,80 @@ async function sizes(): Promise<Record<string, { bytes: number; gzip: number }>>
   return result;
 }
 
-async function promptIds(engine: Forerun, count: number): Promise<number[]> {
-  const article = await engine.tokenize(await (await fetch("article.txt")).text());
-  return Array.from({ length: count }, (_, i) => article[i % article.length]!);
+/** Ordinary tokens, the same as the native program's. */
+async function makePrompt(engine: Forerun, vocabulary: number, count: number): Promise<number[]> {
+  const prompt: number[] = [];
+  for (let state = 1; prompt.length < count;) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    const id = (state >>> 8) % vocabulary;
+    if ((await engine.detokenize([id])) !== "") prompt.push(id);
+  }
+  return prompt;
+}
+
+class Bench {
+  readonly #engine: Forerun;
+  readonly #prompt: number[];
+  readonly #tokens: number;
+  #first = ""; // tokens of the first run: the speed of a wrong answer is worth nothing
+
+  constructor(engine: Forerun, prompt: number[], tokens: number) {
+    this.#engine = engine;
+    this.#prompt = prompt;
+    this.#tokens = tokens;
+  }
+
+  async #run(request: Partial<CompletionRequest>): Promise<Completion> {
+    return await this.#engine.completions.create({ prompt: this.#prompt, ignore_eos: true, max_tokens: this.#tokens, ...request, stream: false }) as Completion;
+  }
+
+  /** From nothing: what the KV cache holds would not be computed again. */
+  async prefill(): Promise<number> {
+    await this.#engine.reset();
+    return (await this.#run({ mode: "loop", max_tokens: 1 })).timing.prefill_ms;
+  }
+
+  async decode(mode: Mode, window?: number): Promise<Completion["timing"]> {
+    const answer = await this.#run(window ? { mode, window } : { mode });
+    this.#first ||= answer.token_ids.join();
+    if (answer.token_ids.join() !== this.#first) throw new Error(`${mode}, window ${window ?? "default"}: runs of the same prompt disagree`);
+    return answer.timing;
+  }
 }
 
 async function measure(): Promise<object> {
-  const model = query.get("model") ?? "model.gguf";
   const began = performance.now();
-  const engine = await Forerun.load(model, { cache: false });
+  const engine = await Forerun.load(query.get("model") ?? "model.gguf", { cache: false });
   const wall = performance.now() - began;
   const [info, loaded] = await Promise.all([engine.info(), engine.stats()]);
-  const cpu = info.adapter.isCpu; // a software adapter is a thousand times slower
-  const tokens = Number(query.get("n") ?? (cpu ? 16 : 128)), length = Math.min(Number(query.get("prompt") ?? (cpu ? 64 : 1024)), info.context - tokens - 1);
-  const runs = Number(query.get("runs") ?? (cpu ? 1 : 5));
-  const windows = (query.get("windows") ?? (cpu ? "4" : "1,2,4,8")).split(",").map(Number);
-  const prompt = await promptIds(engine, length);
-  const run = async (request: Partial<CompletionRequest>) => await engine.completions.create({ prompt, ignore_eos: true, max_tokens: tokens, ...request, stream: false }) as Completion;
+  const cpu = info.adapter.isCpu; // a software adapter is some hundred times slower, and less of everything tells as much there
+  const tokens = number("n", cpu ? 16 : 64), length = number("prompt", cpu ? 128 : 512), repeats = number("repeats", cpu ? 3 : 5);
+  const windows = (query.get("windows") ?? (cpu ? "" : "1,2,4,8")).split(",").filter(Boolean).map(Number);
+  if (length + tokens > info.context) throw new Error(`${length} + ${tokens} tokens do not fit a context of ${info.context}`);
+  const bench = new Bench(engine, await makePrompt(engine, info.vocabulary, length), tokens);
 
-  const prefill = async () => { // from nothing: the prefix that the cache holds would not be computed again
-    await engine.reset();
-    return (await run({ max_tokens: 1 })).timing.prefill_tokens_per_second;
-  };
-  const repeat = async <T>(times: number, task: () => Promise<T>) => {
-    const results: T[] = [];
-    for (let i = 0; i < times; i++) results.push(await task());
-    return results;
-  };
-  await prefill(); // the clocks of an idle GPU are low, and the first run pays for lazy work
-  const rates = await repeat(runs, prefill);
-  const decode = async (request: Partial<CompletionRequest>) => {
-    const answers = await repeat(runs + (cpu ? 0 : 1), () => run(request));
-    const kept = answers.slice(cpu ? 0 : 1); // likewise
-    return { ms_per_token: round(median(kept.map(a => a.timing.ms_per_token))), first_token_ms: round(median(kept.map(a => a.timing.first_token_ms))), window: kept[0]!.timing.window };
-  };
-  const greedy = await decode({ mode: "greedy" });
-  const loop = await decode({ mode: "loop" });
-  const byWindow: Record<string, number> = {};
-  for (const window of windows) byWindow[window] = (await decode({ mode: "loop", window })).ms_per_token;
+  await bench.decode("loop"); // the clocks of an idle GPU are low, and the first run pays for lazy work
+  const prefill: number[] = [];
+  for (let i = 0; i < repeats; i++) prefill.push(await bench.prefill());
+  const runs: Record<Mode, Completion["timing"][]> = { greedy: [], loop: [] };
+  const byWindow = new Map<number, number[]>(windows.map(w => [w, []]));
+  for (let i = 0; i < repeats; i++) {
+    for (const mode of i % 2 ? ["loop", "greedy"] as const : ["greedy", "loop"] as const) runs[mode].push(await bench.decode(mode)); // who goes first alternates
+    for (const [window, list] of byWindow) list.push((await bench.decode("loop", window)).ms_per_token);
+  }
+  const summary = (mode: Mode) => ({
+    ms_per_token: round(median(runs[mode].map(t => t.ms_per_token))), samples_ms: runs[mode].map(t => round(t.ms_per_token)), submits: runs[mode].at(-1)!.submits,
+  });
   const stats = await engine.stats();
   await engine.dispose();
   return {
-    adapter: info.adapter, browser: navigator.userAgent, model: info.name, quantisation: info.quantisation, parameters: info.parameters,
-    prompt_tokens: length, new_tokens: tokens, runs,
-    load_ms: round(loaded.load_ms), compile_ms: round(loaded.compile_ms), load_wall_ms: round(wall), pipelines: loaded.pipelines,
-    prefill_tokens_per_second: round(median(rates), 1),
-    greedy_ms_per_token: greedy.ms_per_token, loop_ms_per_token: loop.ms_per_token, loop_window: loop.window, loop_ms_per_token_by_window: byWindow,
-    first_token_cached_ms: loop.first_token_ms,
-    dispatches_per_step: stats.dispatches_per_step, bytes_per_step: stats.bytes_per_step, device_bytes: info.device_bytes, host_bytes: info.host_bytes,
+    name: info.name, types: info.quantisation, adapter: info.adapter.name, is_cpu: cpu, browser: navigator.userAgent, parameters: info.parameters,
+    device_bytes: info.device_bytes, host_bytes: info.host_bytes, context: info.context, prompt_tokens: length, tokens,
+    load_ms: round(loaded.load_ms), load_wall_ms: round(wall), compile_ms: round(loaded.compile_ms), pipelines: loaded.pipelines,
+    dispatches_per_step: stats.dispatches_per_step, bytes_per_step: stats.bytes_per_step,
+    prefill: { tokens_per_s: round((1000 * length) / median(prefill)), samples_ms: prefill.map(round) },
+    greedy: summary("greedy"), loop: { ...summary("loop"), window: runs.loop[0]!.window },
+    loop_by_window: Object.fromEntries([...byWindow].map(([window, list]) => [window, round(median(list))])),
     sizes: await sizes(),
   };
 }
