@@ -176,7 +176,21 @@ static void submitted(fr_engine *e, fr_window *w)
     e->in_flight++;
 }
 
-/* One step of the prompt. False: its pipelines are still compiling. */
+/* False: the step's pipelines are still compiling, or can't be made, which ends the engine. e->error is not consulted: it may hold the
+ * refusal of another request. */
+static bool prepared(fr_engine *e, uint32_t nodes, fr_tail tail)
+{
+    fr_error_text error = {0};
+    if (fr_forward_prepare(e->forward, nodes, tail, &error))
+        return true;
+    if (error.status != FR_OK) {
+        e->error = error;
+        fr_engine_fail(e);
+    }
+    return false;
+}
+
+/* One step of the prompt. */
 static bool submit_prefill(fr_engine *e, fr_window *w)
 {
     fr_run *run = &e->run;
@@ -184,7 +198,7 @@ static bool submit_prefill(fr_engine *e, fr_window *w)
     const uint32_t left = run->prompt - run->submitted, widest = fr_forward_prefill_nodes(e->forward);
     const uint32_t nodes = left == 1 && !scoring ? 1 : widest, take = left < nodes ? left : nodes;
     const fr_tail tail = scoring ? FR_TAIL_SCORE : take == left ? FR_TAIL_EMIT : FR_TAIL_NONE;
-    if (!fr_forward_prepare(e->forward, nodes, tail, &e->error))
+    if (!prepared(e, nodes, tail))
         return false;
     w->first = run->submitted;
     w->nodes = take;
@@ -202,7 +216,7 @@ static bool submit_prefill(fr_engine *e, fr_window *w)
 static bool submit_window(fr_engine *e, fr_window *w)
 {
     fr_run *run = &e->run;
-    if (!fr_forward_prepare(e->forward, 1, FR_TAIL_EMIT, &e->error))
+    if (!prepared(e, 1, FR_TAIL_EMIT))
         return false;
     fr_gpu_begin(e->gpu);
     for (uint32_t i = 0; i < run->window && run->submitted + 1 < run->limit; i++)
@@ -286,7 +300,8 @@ static void read_scores(fr_engine *e, fr_window *w)
     fr_score_entry *scores = malloc(size);
     if (!scores || !fr_gpu_take(e->gpu, w->readback, scores, size)) {
         free(scores);
-        fr_fail(&e->error, FR_FAILED, "out of memory");
+        e->error = (fr_error_text){0};
+        fr_fail(&e->error, FR_FAILED, "the scores could not be read back: out of memory, or the GPU failed");
         fr_engine_fail(e);
         return;
     }
@@ -321,10 +336,6 @@ void fr_session_poll(fr_engine *e)
     while (e->state != FR_STATE_FAILED && (submit_next(e) || read_oldest(e)))
         if (fr_gpu_error(e->gpu)->status != FR_OK)
             return;
-    if (e->error.status == FR_FAILED && e->run.finish != FR_FINISH_ERROR) {
-        fr_engine_fail(e);
-        return;
-    }
     if (e->run.stopping && !e->in_flight && e->state != FR_STATE_FAILED) {
         if (e->run.text)
             fr_detokenizer_end(e->run.text);
