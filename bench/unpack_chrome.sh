@@ -10,9 +10,6 @@ mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 cat "$parts"/chrome.[0-9][0-9] | xz -dc -T0 | tar -C "$folder" -xf -
 
-# Chromium brings a Vulkan loader of its own; the system's knows where the driver is.
-loader=$(ldconfig -p | sed -n 's/^.*libvulkan\.so\.1 .* => \(.*\)$/\1/p' | head -n 1)
-[ -z "$loader" ] || cp -L "$loader" "$folder/chromium/libvulkan.so.1"
 driver=
 for path in "${VK_DRIVER_FILES:-}" /usr/share/vulkan/icd.d/nvidia_icd.json /etc/vulkan/icd.d/nvidia_icd.json /usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json; do
     [ -n "$driver" ] || [ ! -f "$path" ] || driver=$path
@@ -21,6 +18,9 @@ done
 {
     echo "export LD_LIBRARY_PATH=\"$folder/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}\" XDG_RUNTIME_DIR=/tmp"
     if [ -n "$driver" ]; then
+        # Chromium brings a Vulkan loader of its own, which need not know this driver; the system's does.
+        loader=$(ldconfig -p | sed -n 's/^.*libvulkan\.so\.1 .* => \(.*\)$/\1/p' | head -n 1)
+        [ -z "$loader" ] || cp -L "$loader" "$folder/chromium/libvulkan.so.1"
         echo "export VK_DRIVER_FILES=$driver"
         echo "CHROME='$folder/chromium/chromium --enable-features=Vulkan --use-vulkan=native --use-angle=vulkan --disable-vulkan-surface --disable-gpu-sandbox'"
     else
