@@ -1,10 +1,10 @@
-/* case.h: one case of the table: a model, a device, and steps whose dispatches are compared with their twins. */
+/* case.h: dispatches against their twins; the table of cases. */
 #ifndef FR_REF_CASE_H
 #define FR_REF_CASE_H
 
 #include "ref/rig.h"
 
-enum { CASE_STEPS = 12 };
+enum { CASE_STEPS = 12 }; /* at most */
 
 typedef struct case_step {
     uint32_t pos;    /* tokens in the cache */
@@ -19,10 +19,29 @@ typedef struct kernel_case {
     const char *name; /* "types.q4_1" */
     rig_options options;
     bool quick;       /* part of the self-test */
-    case_step steps[CASE_STEPS]; /* ended by one with count 0 */
+    case_step steps[CASE_STEPS]; /* those with a count of 0 are left out */
 } kernel_case;
 
 extern const kernel_case kernel_cases[]; /* ended by {0} */
+
+/* Compares dispatches of a rig with their twins, one after the other. */
+typedef struct checker {
+    rig *rig;
+    rig_snapshot was, now; /* before the last dispatch and after it */
+    uint32_t *low, *high;  /* what was expected, as long as a snapshot */
+    uint8_t *kind;         /* ref_kind */
+} checker;
+
+bool checker_open(checker *, rig *);
+void checker_close(checker *);
+/* Lets the twin say what the dispatch must make of `was`. */
+bool checker_expect(checker *, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
+/* Index of the first word of `now`, all buffers behind each other, that is outside of what is expected, or its length. */
+size_t checker_wrong(checker *);
+/* Runs the dispatch on the device, which holds `was`, and compares. False: rig.error says what differs. */
+bool checker_run(checker *, const char *name, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
+/* What came out is what the next dispatch finds. */
+void checker_next(checker *);
 
 /* Runs a case; false and a line in `error` at the first word that is wrong: which, where, and what was expected. `dispatches` gets how many
  * were compared. */

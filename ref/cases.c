@@ -1,17 +1,82 @@
-/* cases.c: the table of cases. Shapes are small, but of every kind: see the names. */
+/* cases.c: the table of cases. Shapes are small, but of every kind: see the names and the comments. */
 #include "ref/case.h"
 
 #define STEP(at, n, ...) {.pos = at, .count = n, __VA_ARGS__}
+#define NONE .tail = FR_TAIL_NONE
+#define EMIT .tail = FR_TAIL_EMIT
+#define SCORE .tail = FR_TAIL_SCORE
 #define WIDE .wide = true
 
-/* A prompt that crosses a chunk, a step of it that is scored, and decoding at the edges of chunks. */
-#define STEPS                                                                                                                              \
-    {STEP(0, 5, WIDE, .tail = FR_TAIL_EMIT), STEP(30, 5, WIDE, .tail = FR_TAIL_SCORE), STEP(31, 1, .tail = FR_TAIL_EMIT),                  \
-     STEP(32, 1, .tail = FR_TAIL_EMIT)}
+/* Prompts of every length that tiles round up, some across a chunk, and single tokens at the edges of chunks. */
+#define PROMPTS                                                                                                                            \
+    STEP(0, 32, WIDE, NONE, .more = 3), STEP(32, 5, WIDE, EMIT), STEP(1, 31, WIDE, SCORE), STEP(63, 2, WIDE, SCORE), STEP(95, 1, WIDE, EMIT)
+#define TOKENS STEP(0, 1, EMIT), STEP(31, 1, EMIT), STEP(32, 1, EMIT, .more = 1), STEP(33, 1, SCORE), STEP(64, 1, EMIT)
+/* A finished request: no kernel may write anything. */
+#define FINISHED STEP(40, 3, WIDE, EMIT, .finished = FR_RUN_END), STEP(40, 1, EMIT, .finished = FR_RUN_LIMIT)
 
 const kernel_case kernel_cases[] = {
-    {"types.q8_0", {.model = {.type = "q8_0"}, .context = 96}, true, STEPS},
-    {"types.q4_0", {.model = {.type = "q4_0"}, .context = 96}, true, STEPS},
-    {"types.q4_1", {.model = {.type = "q4_1"}, .context = 96}, true, STEPS},
+    /* one leaf tree of two; a hidden layer and a vocabulary that no tile divides; tied head */
+    {"llama.q8_0",
+     {.model = {.type = "q8_0", .dim = 64, .heads = 2, .ffn = 96, .vocab = 331}, .context = 128},
+     true,
+     {PROMPTS, TOKENS, FINISHED}},
+    /* SmolLM2's layer: groups of 3 heads, 18 blocks a row */
+    {"llama.q4_1",
+     {.model = {.type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416, .vocab = 300},
+      .context = 128},
+     true,
+     {PROMPTS, TOKENS}},
+    /* Qwen2.5-0.5B's layer: biases, permuted rows, groups of 7 heads, a head of its own */
+    {"qwen2.q4_0",
+     {.model = {.arch = "qwen2",
+                .type = "q4_0",
+                .head_type = "q8_0",
+                .untied = true,
+                .layers = 1,
+                .dim = 896,
+                .heads = 14,
+                .kv_heads = 2,
+                .ffn = 160},
+      .context = 96},
+     false,
+     {STEP(30, 5, WIDE, EMIT), STEP(0, 1, EMIT), STEP(63, 1, EMIT)}},
+    /* q, k and v apart; gate and up made equal; wide heads, more of them than fit the residual; scaled rope */
+    {"llama.mixed",
+     {.model = {.type = "q4_0",
+                .v_type = "q8_0",
+                .up_type = "q4_1",
+                .head_type = "q4_1",
+                .dim = 96,
+                .heads = 4,
+                .kv_heads = 1,
+                .head_dim = 128,
+                .ffn = 1120,
+                .rope_factors = true},
+      .context = 128},
+     true,
+     {PROMPTS, TOKENS}},
+    /* every matrix in several parts and pools; a context that is not made of whole chunks, the default limits of WebGPU */
+    {"pools.q4_1",
+     {.model = {.type = "q4_1", .dim = 128, .heads = 4, .ffn = 480, .vocab = 331}, .context = 96, .pool_bytes = 16384},
+     false,
+     {PROMPTS, TOKENS}},
+    {"pools.mixed",
+     {.model = {.type = "q4_0", .v_type = "q6_k", .layers = 1, .dim = 256, .heads = 8, .ffn = 256, .untied = true},
+      .context = 70,
+      .pool_bytes = 32768,
+      .portable = true},
+     false,
+     {STEP(30, 5, WIDE, EMIT), STEP(31, 1, EMIT)}},
+    /* the kernels of GPUs: many lanes a row, summed by shuffles or through workgroup memory; wide prompts */
+    {"gpu.lanes",
+     {.model = {.type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416},
+      .context = 128,
+      .gpu_tiles = true},
+     false,
+     {TOKENS}},
+    {"gpu.subgroups",
+     {.model = {.type = "q4_0", .dim = 128, .heads = 4, .ffn = 96}, .context = 128, .gpu_tiles = true},
+     false,
+     {TOKENS, STEP(20, 70, WIDE, EMIT)}},
     {0},
 };

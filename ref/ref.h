@@ -91,10 +91,13 @@ uint32_t ref_control(const ref_step *, size_t offset); /* a u32 of Control by it
 uint32_t ref_node_count(const ref_step *);
 uint32_t ref_position(const ref_step *, uint32_t node);
 uint32_t ref_token(const ref_step *, uint32_t node);
+/* Index, in f16, of a dimension of a key or value in the cache buffer: [layer][keys, values][kv head], values [slot][dimension], keys
+ * [slot / 32][dimension / 8][slot % 32][dimension % 8]. */
+size_t ref_cache_at(const ref_step *, bool value, uint32_t kv_head, uint32_t slot, uint32_t d);
 float ref_work_was(const ref_step *, uint32_t at, size_t i); /* float i behind vec4 `at` */
 
-/* Place of dimension d of a slot among the keys (transposed within blocks of 32 slots by groups of 8 dimensions) or the values (row by row) of a
- * key head. */
+/* Place of dimension d of a slot among the keys (transposed within blocks of 32 slots by groups of 8 dimensions) or the values (row by row)
+ * of a key head. */
 static inline size_t ref_cache_place(bool value, size_t head_dim, size_t slot, size_t d)
 {
     return value ? slot * head_dim + d : ((slot / 32 * (head_dim / 8) + d / 8) * 32 + slot % 32) * 8 + d % 8;

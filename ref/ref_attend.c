@@ -19,10 +19,7 @@ typedef struct chunk {
 static float cached(const ref_step *s, bool value, uint32_t head, uint32_t position, uint32_t d)
 {
     const fr_config *c = s->config;
-    const uint32_t kv_head = head / (c->n_heads / c->n_kv_heads);
-    const size_t area = (size_t)c->n_kv_heads * s->shape->context * c->head_dim;
-    const size_t at = (2 * (size_t)s->layer_in_kv + value) * area + (size_t)kv_head * s->shape->context * c->head_dim +
-                      ref_cache_place(value, c->head_dim, position, d);
+    const size_t at = ref_cache_at(s, value, head / (c->n_heads / c->n_kv_heads), position, d);
     return ref_from_half(s->buffers[REF_KV].was[at / 2] >> (at % 2 ? 16 : 0) & 0xffff);
 }
 

@@ -90,13 +90,11 @@ static void put_query(ref_step *s, uint32_t node, uint32_t row, ref_near x)
     ref_put_near(&s->buffers[REF_WORK], word, (ref_near){x.v * scale, (double)scale * (x.e + REF_ROUNDING * fabs((double)x.v))});
 }
 
-/* `row` counts rows of keys, or of values. [layer][keys, values][kv head], then ref_cache_place(), in f16. */
+/* `row` counts rows of keys, or of values. */
 static void put_cache(ref_step *s, uint32_t node, bool value, uint32_t row, ref_near x)
 {
-    const fr_config *c = s->config;
-    const size_t area = (size_t)c->n_kv_heads * s->shape->context * c->head_dim, slot = ref_position(s, node);
-    const size_t at = (2 * (size_t)s->layer_in_kv + value) * area + row / c->head_dim * s->shape->context * c->head_dim;
-    ref_put_half(&s->buffers[REF_KV], at + ref_cache_place(value, c->head_dim, slot, row % c->head_dim), x);
+    const uint32_t dim = s->config->head_dim;
+    ref_put_half(&s->buffers[REF_KV], ref_cache_at(s, value, row / dim, ref_position(s, node), row % dim), x);
 }
 
 void ref_qkv(ref_step *s)

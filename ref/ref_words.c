@@ -155,6 +155,16 @@ float ref_work_was(const ref_step *s, uint32_t at, size_t i)
     return ref_bits_float(s->buffers[REF_WORK].was[4 * (size_t)at + i]);
 }
 
+size_t ref_cache_at(const ref_step *s, bool value, uint32_t kv_head, uint32_t slot, uint32_t d)
+{
+    const fr_config *c = s->config;
+    const size_t head = (size_t)s->shape->context * c->head_dim, area = c->n_kv_heads * head;
+    const size_t start = (2 * (size_t)s->layer_in_kv + value) * area + kv_head * head;
+    if (value)
+        return start + (size_t)slot * c->head_dim + d;
+    return start + (size_t)(slot / 32) * 32 * c->head_dim + (d / 8 * 32 + slot % 32) * 8 + d % 8;
+}
+
 void ref_rope(const fr_config *c, const float *factors, uint32_t position, uint32_t pair, float out[2])
 {
     double turn = (double)position * (double)c->rope_scale / pow((double)c->rope_base, 2.0 * pair / c->rope_dims);

@@ -1,5 +1,6 @@
 #include "ref/rig.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,8 @@ static bool load(rig *r, const uint8_t *file, size_t size)
         r->host.pump(r->host.user);
     if (good(r))
         fr_forward_loaded(r->forward, &r->error);
+    if (good(r))
+        fr_forward_loaded(r->forward, &r->error);
     while (good(r) && !fr_gpu_upload_idle(r->gpu))
         r->host.pump(r->host.user);
     return good(r);
@@ -94,6 +97,59 @@ static bool make_copies(rig *r)
     return r->readback && read_buffers(r, &vector_buffer, 1, r->vectors, vectors);
 }
 
+/* WGSL lets fma() round once or twice. Twins must know what this adapter does. */
+static bool probe_fma(rig *r)
+{
+    static const char wgsl[] = "@group(0) @binding(4) var<storage, read_write> work: array<vec4f>;\n"
+                               "@compute @workgroup_size(1)\n"
+                               "fn probe() { work[1].x = fma(work[0].x, work[0].y, work[0].z); }\n";
+    const float question[8] = {1 + 0x1p-12f, 1 + 0x1p-12f, -(1 + 0x1p-11f)}; /* 2^-24, which a rounded product loses */
+    fr_buffer *work = fr_forward_buffer(r->forward, FR_FORWARD_WORK);
+    fr_buffer *params = fr_gpu_buffer(r->gpu, "probe", FR_BUFFER_UNIFORM, FR_PARAMS_STRIDE, &r->error);
+    fr_pipeline *pipeline = fr_gpu_pipeline(r->gpu, "probe", wgsl, false);
+    if (!params || !pipeline)
+        return failed(r, "out of memory");
+    const fr_bindings b = {fr_forward_weight_buffer(r->forward, 0),
+                           fr_forward_weight_buffer(r->forward, 1),
+                           fr_forward_buffer(r->forward, FR_FORWARD_VECTORS),
+                           fr_forward_buffer(r->forward, FR_FORWARD_ACT),
+                           work,
+                           fr_forward_buffer(r->forward, FR_FORWARD_KV),
+                           params};
+    const fr_group *group = fr_gpu_group(r->gpu, &b, &r->error);
+    while (good(r) && !fr_pipeline_ready(pipeline))
+        r->host.pump(r->host.user);
+    if (!good(r))
+        return false;
+    float answer[8];
+    fr_gpu_write(r->gpu, work, 0, question, sizeof question);
+    fr_gpu_begin(r->gpu);
+    fr_gpu_dispatch(r->gpu, pipeline, group, 0, 1, 1, 1);
+    fr_gpu_submit(r->gpu);
+    if (!read_buffers(r, &work, 1, answer, sizeof answer))
+        return false;
+    r->fused = answer[4] != 0;
+    return true;
+}
+
+/* The device's rope table against the formula, to the last bit but one: pow, cos and sin of C libraries differ there. */
+static bool check_rope(rig *r)
+{
+    const uint32_t dim = r->config->head_dim;
+    for (uint32_t position = 0; position < r->shape->context; position++)
+        for (uint32_t i = 0; i < dim; i += 2) {
+            const float *have = r->vectors + r->shape->rope_at + (size_t)position * dim + i;
+            float want[2];
+            ref_rope(r->config, r->weights->rope_factors, position, i / 2, want);
+            if (!(fabsf(have[0] - want[0]) < 0x1p-22f && fabsf(have[1] - want[1]) < 0x1p-22f)) {
+                fr_fail(&r->error, FR_FAILED, "rope table: position %u, pair %u is (%g, %g), expected (%g, %g)", position, i / 2,
+                        (double)have[0], (double)have[1], (double)want[0], (double)want[1]);
+                return false;
+            }
+        }
+    return true;
+}
+
 bool rig_open(rig *r, const rig_host *host, const rig_options *o)
 {
     *r = (rig){.host = *host, .context = o->context};
@@ -113,7 +169,9 @@ bool rig_open(rig *r, const rig_host *host, const rig_options *o)
     if (!ok)
         return false;
     r->shape = fr_forward_shape(r->forward);
-    return make_copies(r);
+    if (!make_copies(r) || !probe_fma(r))
+        return false;
+    return check_rope(r);
 }
 
 void rig_close(rig *r)
@@ -293,6 +351,7 @@ bool rig_describe(rig *r, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t
     s->down = t.matrix == &layer->down;
     s->every_node = tail == FR_TAIL_SCORE;
     s->emit = tail == FR_TAIL_EMIT;
+    s->fused = r->fused;
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
         if (!strcmp(twins[i].kernel, t.kernel)) {
             *twin = twins[i].run;

@@ -31,9 +31,10 @@ typedef struct rig {
     const fr_weights *weights;
     const fr_shape *shape;
     uint32_t context, *pools[2 * FR_MAX_POOLS];
-    float *vectors; /* as on the device, rope table included */
+    float *vectors; /* as on the device; the rope table is what ref_rope says */
     fr_buffer *readback;
     uint32_t n_kv, kv_layers; /* cache buffers; layers in each but perhaps the last */
+    bool fused;               /* fma() rounds once on this adapter */
     fr_error_text error;
 } rig;
 

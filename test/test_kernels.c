@@ -1,0 +1,429 @@
+/* test_kernels.c: every kernel against its CPU twin, dispatch by dispatch, and the bits of whole steps against each other. */
+#include <math.h>
+
+#include "cli/host.h"
+#include "ref/case.h"
+#include "test/test.h"
+
+static void pump(void *host)
+{
+    fr_host_pump(host);
+}
+
+static rig_host open_host(void)
+{
+    fr_error_text e = {0};
+    fr_host *host = fr_host_open(NULL, &e);
+    CHECK_MSG(host, "%s", e.text);
+    return (rig_host){fr_host_device(host), pump, host};
+}
+
+static void open_rig(rig *r, const rig_host *host, const rig_options *o)
+{
+    CHECK_MSG(rig_open(r, host, o), "%s", r->error.text);
+}
+
+/* ---- the table ---- */
+
+static void run_cases(const char *group)
+{
+    const rig_host host = open_host();
+    uint32_t n = 0;
+    for (const kernel_case *k = kernel_cases; k->name; k++) {
+        fr_error_text e = {0};
+        uint32_t dispatches;
+        if (strncmp(k->name, group, strlen(group)))
+            continue;
+        CHECK_MSG(kernel_case_run(&host, k, &dispatches, &e), "%s", e.text);
+        printf("  %s: %u dispatches\n", k->name, dispatches);
+        n += dispatches;
+    }
+    CHECK(n > 0);
+    fr_host_close(host.user);
+}
+
+static void llama(void)
+{
+    run_cases("llama.");
+}
+
+static void qwen2(void)
+{
+    run_cases("qwen2.");
+}
+
+static void pools(void)
+{
+    run_cases("pools.");
+}
+
+static void gpu_tiles(void)
+{
+    run_cases("gpu.");
+}
+
+/* ---- what twins and comparison can see ---- */
+
+enum { CODES, SCALES, VECTORS, ACT, WORK, KV, SOURCES };
+
+typedef struct sight {
+    const char *kernel;
+    bool reads[SOURCES];
+} sight;
+
+static const sight sights[] = {
+    {"embed", {[CODES] = true, [SCALES] = true, [VECTORS] = true}},
+    {"qkv", {[CODES] = true, [SCALES] = true, [VECTORS] = true, [ACT] = true}},
+    {"attend_split", {[WORK] = true, [KV] = true}},
+    {"merge", {[WORK] = true}},
+    {"residual", {[CODES] = true, [SCALES] = true, [VECTORS] = true, [ACT] = true, [WORK] = true}},
+    {"gateup", {[CODES] = true, [SCALES] = true, [ACT] = true}},
+    {"head", {[CODES] = true, [SCALES] = true, [ACT] = true}},
+    {"advance", {[WORK] = true}},
+};
+
+static uint32_t *source_of(checker *c, int source, size_t *n)
+{
+    rig *r = c->rig;
+    const fr_pool *pool = &r->weights->pools[0];
+    switch (source) {
+    case CODES:
+        *n = (size_t)(pool->code_bytes / 4);
+        return r->pools[0];
+    case SCALES:
+        *n = (size_t)(pool->scale_bytes / 4);
+        return r->pools[1];
+    case VECTORS:
+        *n = r->shape->rope_at + (size_t)r->shape->context * r->config->head_dim;
+        return (uint32_t *)r->vectors;
+    default:
+        *n = rig_words(r, source == ACT ? REF_ACT : source == WORK ? REF_WORK : REF_KV);
+        return rig_part(r, &c->was, source == ACT ? REF_ACT : source == WORK ? REF_WORK : REF_KV);
+    }
+}
+
+/* Changes a bit of each word of a source, one after the other, until the twin of the dispatch just run disagrees with the kernel because
+ * of a word that it has to write: the changed word itself does not count. */
+static bool seen(checker *c, int source, uint32_t index, uint32_t positions)
+{
+    size_t n;
+    uint32_t *words = source_of(c, source, &n);
+    const bool is_float = source == VECTORS || source == WORK;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t was = words[i];
+        words[i] ^= is_float ? 0x00400000 : 0x04; /* half a float; two steps of a code or a few of an f16 */
+        if (source == SCALES || source == KV)
+            words[i] ^= 0x0200;
+        CHECK(checker_expect(c, 1, FR_TAIL_EMIT, index, positions));
+        const size_t place = source >= ACT ? (size_t)(words + i - c->was.words) : c->was.n;
+        if (place < c->was.n && c->kind[place] == REF_BITS && c->low[place] == words[i])
+            c->low[place] = was; /* what the kernel did not touch */
+        const size_t wrong = checker_wrong(c);
+        words[i] = was;
+        if (wrong < c->was.n)
+            return true;
+    }
+    return false;
+}
+
+static void twins_see_their_inputs(void)
+{
+    static const char *const names[SOURCES] = {"codes", "scales", "vectors", "act", "work", "kv"};
+    const rig_host host = open_host();
+    const rig_options options = {.model = {.type = "q4_1", .layers = 1, .dim = 32, .heads = 1, .ffn = 32, .vocab = 260}, .context = 64};
+    rig r;
+    checker c;
+    open_rig(&r, &host, &options);
+    CHECK(checker_open(&c, &r) && rig_prepare(&r, 1, FR_TAIL_EMIT));
+    rig_scramble(&r, &c.was, 1);
+    rig_control(&r, &c.was)->pos = 40;
+    rig_control(&r, &c.was)->end = 41;
+    rig_write(&r, &c.was);
+    for (uint32_t i = 0; i < fr_forward_trace_count(r.forward, 1, FR_TAIL_EMIT); i++) {
+        const fr_trace t = fr_forward_trace(r.forward, 1, FR_TAIL_EMIT, i, 41);
+        const sight *s = sights;
+        while (strcmp(s->kernel, t.kernel))
+            s++;
+        CHECK_MSG(checker_run(&c, "a step", 1, FR_TAIL_EMIT, i, 41), "%s", r.error.text);
+        for (int k = 0; k < SOURCES; k++)
+            CHECK_MSG(!s->reads[k] || seen(&c, k, i, 41), "%s: its twin does not look at %s", t.kernel, names[k]);
+        checker_next(&c);
+    }
+    checker_close(&c);
+    rig_close(&r);
+    fr_host_close(host.user);
+}
+
+static void every_stray_word_is_found(void)
+{
+    enum { N = 4 };
+    const float half = 0.5f;
+    uint32_t was[N] = {1, 2, 3, 4}, low[N], high[N], now[N];
+    uint8_t kind[N] = {REF_BITS, REF_F32, REF_HALVES, REF_CODES};
+    const ref_words w = {was, low, high, kind, N};
+    memcpy(&low[1], &half, 4);
+    high[0] = low[0] = 1;
+    high[1] = low[1] + 8;
+    low[2] = 0x3c00bc00; /* 1 and -1 */
+    high[2] = 0x3c01bbff;
+    low[3] = 0x80ff017f; /* -128, -1, 1, 127 */
+    high[3] = 0x8100027f;
+    memcpy(now, low, sizeof now);
+    CHECK_INT(ref_first_wrong(&w, now), N);
+    memcpy(now, high, sizeof now);
+    CHECK_INT(ref_first_wrong(&w, now), N);
+    static const struct {
+        size_t word;
+        uint32_t value;
+    } wrong[] = {
+        {0, 0},          {0, 2},          {1, 0x3effffff}, {1, 0x3f000009}, {1, 0x7fc00000}, {1, 0xbf000000},
+        {2, 0x3c02bc00}, {2, 0x3bffbc00}, {2, 0x3c00bbfe}, {2, 0x3c00bc01}, {2, 0x7e00bc00}, {3, 0x80fe017f},
+        {3, 0x7fff017f}, {3, 0x82ff017f}, {3, 0x80ff037f}, {3, 0x80ff017e},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        memcpy(now, low, sizeof now);
+        now[wrong[i].word] = wrong[i].value;
+        CHECK_MSG(ref_first_wrong(&w, now) == wrong[i].word, "0x%08x passes for word %zu", wrong[i].value, wrong[i].word);
+    }
+}
+
+/* ---- the end of a step ---- */
+
+typedef struct ending {
+    const char *what;
+    struct {
+        uint32_t tile;
+        float value, id, second;
+    } tiles[2];                      /* all others have -1000 */
+    uint32_t end_token, limit, emitted; /* 0: none; the context; 0 */
+    uint32_t finished, token;        /* expected */
+} ending;
+
+static const ending endings[] = {
+    {"the largest wins", {{3, 2.5f, 200, 2}, {1, 2, 70, 1}}, 0, 0, 0, FR_RUN_ON, 200},
+    {"of equals the lower id", {{0, 2.5f, 9, 2.5f}, {4, 2.5f, 258, 1}}, 0, 0, 0, FR_RUN_ON, 9},
+    {"negative logits", {{2, -3, 150, -4}, {1, -2, 80, -5}}, 0, 0, 0, FR_RUN_ON, 80},
+    {"an end token is not appended", {{3, 2.5f, 200, 2}}, 200, 0, 0, FR_RUN_END, 0},
+    {"the limit", {{3, 2.5f, 200, 2}}, 0, 42, 0, FR_RUN_LIMIT, 200},
+    {"one before the limit", {{3, 2.5f, 200, 2}}, 0, 43, 0, FR_RUN_ON, 200},
+    {"the last place of the ring", {{3, 2.5f, 200, 2}}, 0, 0, FR_RING - 1, FR_RUN_ON, 200},
+    {"the ring begins again", {{3, 2.5f, 200, 2}}, 0, 0, FR_RING, FR_RUN_ON, 200},
+    {"infinity is no logit", {{3, INFINITY, 200, 2}}, 0, 0, 0, FR_RUN_NOT_FINITE, 0},
+};
+
+static void set_tiles(rig *r, rig_snapshot *s, const ending *e)
+{
+    const uint32_t tiles = (r->config->vocab + 31) / 32; /* as many as there can be */
+    float *head = (float *)rig_part(r, s, REF_WORK) + 4 * (size_t)r->shape->head_at;
+    for (uint32_t i = 0; i < tiles; i++) {
+        head[4 * i] = head[4 * i + 2] = -1000;
+        head[4 * i + 1] = (float)(32 * i);
+    }
+    for (uint32_t i = 0; i < 2 && e->tiles[i].id > 0; i++) {
+        float *tile = head + 4 * (size_t)e->tiles[i].tile;
+        tile[0] = e->tiles[i].value;
+        tile[1] = e->tiles[i].id;
+        tile[2] = e->tiles[i].second;
+    }
+}
+
+static void check_ending(checker *c, const ending *e)
+{
+    rig *r = c->rig;
+    rig_scramble(r, &c->was, 5);
+    set_tiles(r, &c->was, e);
+    fr_gpu_Control *control = rig_control(r, &c->was);
+    *control = (fr_gpu_Control){
+        .pos = 40, .end = 41, .limit = e->limit ? e->limit : r->context, .emitted = e->emitted, .steps = 7, .n_ends = 8};
+    for (uint32_t i = 0; i < 8; i++)
+        control->ends[i] = e->end_token && i == 7 ? e->end_token : 300 + i;
+    rig_write(r, &c->was);
+    const uint32_t last = fr_forward_trace_count(r->forward, 1, FR_TAIL_EMIT) - 1;
+    CHECK_MSG(checker_run(c, e->what, 1, FR_TAIL_EMIT, last, 41), "%s", r->error.text);
+    const fr_gpu_Control *after = rig_control(r, &c->now);
+    const bool appended = e->token != 0;
+    CHECK_INT(after->finished, e->finished);
+    CHECK_INT(after->pos, 41);
+    CHECK_INT(after->steps, 8);
+    CHECK_INT(after->end, appended ? 42 : 41);
+    CHECK_INT(after->emitted, e->emitted + appended);
+    if (appended) {
+        CHECK_INT(rig_tokens(r, &c->now)[41], e->token);
+        CHECK_INT(rig_part(r, &c->now, REF_STATE)[sizeof *after / 4 + e->emitted % FR_RING], e->token);
+    }
+}
+
+static void endings_of_a_step(void)
+{
+    const rig_host host = open_host();
+    const rig_options options = {.model = {.type = "q8_0", .layers = 1, .dim = 32, .heads = 1, .ffn = 32, .vocab = 331}, .context = 64};
+    rig r;
+    checker c;
+    open_rig(&r, &host, &options);
+    CHECK(checker_open(&c, &r) && rig_prepare(&r, 1, FR_TAIL_EMIT));
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        check_ending(&c, &endings[i]);
+    checker_close(&c);
+    rig_close(&r);
+    fr_host_close(host.user);
+}
+
+/* ---- the invariant ---- */
+
+enum { TEXT = 100 }; /* tokens: three chunks and a bit */
+
+/* What a run over the text leaves: for every token x, its quantised forms and its score, then the cache. */
+typedef struct record {
+    uint32_t *words;
+    size_t n, per_token;
+} record;
+
+typedef struct area {
+    bool work;
+    uint32_t at, size; /* vec4, of the first node; words of a node */
+} area;
+
+static void take_node(rig *r, rig_snapshot *s, uint32_t node, uint32_t *out)
+{
+    const fr_config *c = r->config;
+    const uint32_t heads = c->n_heads * c->head_dim;
+    const area areas[] = {
+        {true, r->shape->x_at, c->dim},
+        {false, r->shape->act_x, c->dim / 32 * 12},
+        {false, r->shape->act_a, heads / 32 * 12},
+        {false, r->shape->act_h, c->ffn_dim / 32 * 12},
+        {true, r->shape->q_at, heads},
+        {true, r->shape->score_at, 4},
+    };
+    for (size_t i = 0; i < sizeof areas / sizeof *areas; i++) {
+        const area *a = &areas[i];
+        memcpy(out, rig_part(r, s, a->work ? REF_WORK : REF_ACT) + 4 * (size_t)a->at + (size_t)node * a->size, 4 * (size_t)a->size);
+        out += a->size;
+    }
+}
+
+static size_t words_per_token(const rig *r)
+{
+    const fr_config *c = r->config;
+    return c->dim + c->dim / 32 * 12 + (size_t)c->n_heads * c->head_dim / 32 * 44 + c->ffn_dim / 32 * 12 + 4;
+}
+
+static void one_step(rig *r, rig_snapshot *s, uint32_t pos, uint32_t count, bool wide)
+{
+    const uint32_t nodes = wide ? fr_forward_prefill_nodes(r->forward) : 1;
+    const fr_gpu_Control control = {.pos = pos, .end = pos + count, .limit = UINT32_MAX};
+    CHECK_MSG(rig_prepare(r, nodes, FR_TAIL_SCORE), "%s", r->error.text);
+    fr_gpu_write(r->gpu, fr_forward_state(r->forward), 0, &control, sizeof control);
+    fr_gpu_begin(r->gpu);
+    fr_forward_step(r->forward, nodes, FR_TAIL_SCORE, pos + count);
+    fr_gpu_submit(r->gpu);
+    CHECK_MSG(rig_read(r, s), "%s", r->error.text);
+    CHECK_INT(rig_control(r, s)->pos, pos + count);
+}
+
+/* Runs over the text in steps of `widths` tokens, which add up to TEXT; all 1 is decoding. */
+static record run_text(rig *r, const uint32_t *widths)
+{
+    rig_snapshot s;
+    uint32_t tokens[TEXT];
+    CHECK(rig_snapshot_new(r, &s));
+    for (uint32_t i = 0; i < TEXT; i++)
+        tokens[i] = rig_random(11, i) % r->config->vocab;
+    fr_gpu_write(r->gpu, fr_forward_state(r->forward), fr_forward_tokens_offset(), tokens, sizeof tokens);
+    const size_t cache = r->n_kv * rig_words(r, REF_KV);
+    record out = {.per_token = words_per_token(r), .n = TEXT * words_per_token(r) + cache};
+    out.words = calloc(out.n, sizeof *out.words);
+    CHECK(out.words);
+    for (uint32_t pos = 0; pos < TEXT;) {
+        const uint32_t count = widths ? *widths++ : 1;
+        one_step(r, &s, pos, count, widths != NULL);
+        for (uint32_t node = 0; node < count; node++)
+            take_node(r, &s, node, out.words + (pos + node) * out.per_token);
+        pos += count;
+    }
+    memcpy(out.words + TEXT * out.per_token, rig_part(r, &s, REF_KV), 4 * cache);
+    free(s.words);
+    return out;
+}
+
+static void check_same(const char *what, const record *a, const record *b)
+{
+    CHECK(a->n == b->n && a->per_token == b->per_token);
+    for (size_t i = 0; i < a->n; i++) {
+        if (a->words[i] == b->words[i])
+            continue;
+        if (i >= TEXT * a->per_token)
+            test_fail(__FILE__, __LINE__, "%s: word %zu of the cache is 0x%08x, decoding gives 0x%08x", what, i - TEXT * a->per_token,
+                      b->words[i], a->words[i]);
+        test_fail(__FILE__, __LINE__, "%s: token %zu, word %zu of its results is 0x%08x, decoding gives 0x%08x", what, i / a->per_token,
+                  i % a->per_token, b->words[i], a->words[i]);
+    }
+}
+
+/* Decodes the text and runs over it in wide steps. Both must give the bits of `decoded`, or set it if it is empty. */
+static void compare(const rig_host *host, const char *name, const rig_options *o, record *decoded)
+{
+    static const uint32_t widths[] = {32, 31, 1, 5, 2, 29};
+    rig r;
+    open_rig(&r, host, o);
+    for (int wide = 0; wide < 2; wide++) {
+        char what[96];
+        record now = run_text(&r, wide ? widths : NULL);
+        if (!decoded->words) {
+            *decoded = now;
+            continue;
+        }
+        snprintf(what, sizeof what, "%s, %s", name, wide ? "prefill" : "decode");
+        check_same(what, decoded, &now);
+        free(now.words);
+    }
+    rig_close(&r);
+}
+
+static void check_model(const rig_host *host, const char *name, const tiny_model *m, bool other_ways)
+{
+    rig_options o = {.model = *m, .context = 128};
+    record decoded = {0};
+    char other[96];
+    compare(host, name, &o, &decoded);
+    CHECK(memcmp(decoded.words + 50 * decoded.per_token, decoded.words + 51 * decoded.per_token, 4 * decoded.per_token) != 0);
+    if (other_ways) {
+        o = (rig_options){.model = *m, .context = 128, .gpu_tiles = true, .portable = true, .pool_bytes = 1 << 18};
+        snprintf(other, sizeof other, "%s, kernels of GPUs and weights in parts", name);
+        compare(host, other, &o, &decoded);
+    }
+    free(decoded.words);
+}
+
+static void prefill_equals_decode(void)
+{
+    static const tiny_model q8 = {.type = "q8_0", .dim = 64, .heads = 2, .ffn = 96};
+    static const tiny_model mixed = {.type = "q4_0",
+                                     .v_type = "q8_0",
+                                     .up_type = "q4_1",
+                                     .head_type = "q4_1",
+                                     .dim = 96,
+                                     .heads = 4,
+                                     .kv_heads = 1,
+                                     .head_dim = 128,
+                                     .ffn = 544};
+    static const tiny_model q4_1 = {
+        .arch = "qwen2", .type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416};
+    const rig_host host = open_host();
+    check_model(&host, "q8_0", &q8, false);
+    check_model(&host, "mixed", &mixed, false);
+    check_model(&host, "q4_1", &q4_1, true);
+    fr_host_close(host.user);
+}
+
+const fr_test kernels_tests[] = {
+    {"kernels.llama", "every kernel of Llama models against its CPU twin", llama},
+    {"kernels.qwen2", "every kernel of Qwen2 models against its CPU twin", qwen2},
+    {"kernels.pools", "the same where each matrix lies in several buffers", pools},
+    {"kernels.gpu_tiles", "the kernels that GPUs get against their twins", gpu_tiles},
+    {"kernels.endings_of_a_step", "next token, end tokens, limit, ring, and logits that are no numbers", endings_of_a_step},
+    {"kernels.prefill_equals_decode", "steps of any width, tiles and weight layouts give the bits of single tokens", prefill_equals_decode},
+    {"kernels.twins_see_their_inputs", "a twin disagrees with its kernel where an input is changed", twins_see_their_inputs},
+    {"kernels.every_stray_word_is_found", "the comparison finds whatever is out of its range", every_stray_word_is_found},
+    {0},
+};
