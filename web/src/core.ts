@@ -65,6 +65,7 @@ export class Core {
   #scratch = 0; // one u32 for results by pointer
   #lost = "";
   #stalled = 0;
+  #closed = false;
 
   private constructor(device: GPUDevice, adapter: Adapter, binding: Binding, wasm: Exports, deviceHandle: number) {
     this.#device = device;
@@ -81,15 +82,29 @@ export class Core {
       reports.push(message);
       binding.post(() => core.#report(reports.splice(0)));
     });
-    const host = { now_ms: () => performance.now() };
-    const instance = await WebAssembly.instantiate(module, { ...binding.imports, host });
-    const wasm = instance.exports as unknown as Exports;
-    binding.attach(wasm);
-    wasm._initialize?.();
-    const core: Core = new Core(device, adapter, binding, wasm, binding.put(device));
-    core.#watch();
-    core.#start(options);
-    return core;
+    const core: Core = await Core.#instantiate(module, device, adapter, binding);
+    try {
+      core.#watch();
+      core.#start(options);
+      return core;
+    } catch (e) {
+      await core.close();
+      throw e;
+    }
+  }
+
+  static async #instantiate(module: WebAssembly.Module, device: GPUDevice, adapter: Adapter, binding: Binding): Promise<Core> {
+    try {
+      const host = { now_ms: () => performance.now() };
+      const instance = await WebAssembly.instantiate(module, { ...binding.imports, host });
+      const wasm = instance.exports as unknown as Exports;
+      binding.attach(wasm);
+      wasm._initialize?.();
+      return new Core(device, adapter, binding, wasm, binding.put(device));
+    } catch (e) {
+      device.destroy();
+      throw new ForerunError(`forerun.wasm does not fit this version of the package (${(e as Error).message}): serve the files of one version`, { cause: e });
+    }
   }
 
   #start(options: CoreOptions): void {
@@ -356,11 +371,12 @@ export class Core {
   /** Frees the engine and destroys the device. Resolves when nothing is under way any more: what the engine began before still holds
    * memory until then. Harmless when repeated. */
   async close(): Promise<void> {
-    if (!this.#engine) return;
+    if (this.#closed) return;
+    this.#closed = true;
     const engine = this.#engine;
     this.#engine = 0;
     try {
-      this.#wasm.close(engine);
+      if (engine) this.#wasm.close(engine);
     } finally { // even if the engine trapped
       this.#binding.release(this.#deviceHandle);
       this.#device.destroy();

@@ -75,6 +75,7 @@ export class Link {
 }
 
 function startWorker(workerUrl: string | URL | undefined): Worker {
+  if (typeof Worker === "undefined") throw new ForerunError("there are no Web Workers here: the package runs in browsers");
   if (workerUrl !== undefined) return new Worker(workerUrl, { type: "module" });
   try { // written out literally: bundlers look for exactly this
     return new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
