@@ -1,4 +1,5 @@
-/* selftest.h: every kernel against its CPU twin on the adapter at hand, over the table of cases that the tests use. */
+/* selftest.h: every kernel against its CPU twin on the adapter at hand, over the table of cases that the tests use; on a software adapter
+ * over a part of it. */
 #ifndef FR_REF_SELFTEST_H
 #define FR_REF_SELFTEST_H
 

@@ -127,8 +127,11 @@ static void matrix_constants(fr_kernel *b, const fr_matrix *m)
 static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m, tile t, uint32_t slot)
 {
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
+    const uint32_t groups = t.rows / t.r * (t.tokens / t.t); /* of `lanes` threads */
+    while (groups * t.lanes > l->threads) /* the default limit is 256 */
+        t.lanes /= 2;
     const bool shuffles = t.lanes > 1 && l->subgroup >= t.lanes;
-    const uint32_t threads = t.rows / t.r * (t.tokens / t.t) * t.lanes;
+    const uint32_t threads = groups * t.lanes;
     common(b, k, threads, shuffles);
     fr_kernel_piece(b, "lib/state_read");
     fr_kernel_u32(b, "PART", slot);
