@@ -216,9 +216,9 @@ test-unit: $(BUILD)/test $(MODEL_CACHED) | system-browser
 	@$(BUILD)/test $(addprefix --only ,$(ONLY))
 test-asan: asan | system-test
 	@$(BUILD)/asan/test --no-gpu $(addprefix --only ,$(ONLY))
-test-cli: native $(MODEL_CACHED) | system-browser
+test-cli: native $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
 	@node test/cli_test.mjs
-test-web: web $(MODEL_CACHED) | system-browser
+test-web: web native $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
 	@cd web && npm test --silent
 test-readme: native web $(MODEL_CACHED) | system-browser
 	@node test/readme_test.mjs
