@@ -64,14 +64,15 @@ static uint32_t round_up_2(uint32_t n)
 }
 
 /* Decode on a GPU: many lanes a row, four rows a thread, so that a step's few bytes are under way at once. On a CPU adapter every thread
- * takes a row: lanes only cost barriers there. Prefill: square tiles, every load used four times. Small workgroups on a CPU adapter:
- * SwiftShader clears workgroup memory word by word in generated code, and compiling that takes longer than everything else (0.4 ms a word).
+ * takes a row: lanes only cost barriers there. Prefill: square tiles, every load used four times; on a CPU adapter loads are cheap next to
+ * the products, and one row compiles three times faster. Small workgroups there: SwiftShader clears workgroup memory word by word in
+ * generated code, and compiling that takes longer than everything else (0.4 ms a word).
  */
 static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
 {
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
     if (tokens > 1 && l->is_cpu)
-        return (tile){.rows = 32, .tokens = 8, .r = 4, .t = 4, .lanes = 1};
+        return (tile){.rows = 32, .tokens = 8, .r = 1, .t = 4, .lanes = 1};
     if (tokens > 1)
         return (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
     if (l->is_cpu)
