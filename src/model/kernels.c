@@ -246,7 +246,10 @@ static uint32_t stream_nodes(const fr_kernel_set *k)
 {
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
     const uint32_t row = k->config->head_dim * 11 + 8 * 16 + 16; /* query, values, their quantisation; scores; running state */
-    uint32_t nodes = fr_gpu_get_limits(k->gpu)->is_cpu ? 4 : 16;
+    uint32_t nodes = 8 / group; /* two groups of four rows: more rows a workgroup leave too few workgroups (doc/performance.md) */
+    nodes = nodes ? nodes : 1;
+    while (nodes & (nodes - 1))
+        nodes--; /* a power of two divides every bucket */
     while (nodes > 1 && (nodes > k->nodes || nodes * group * row > room))
         nodes /= 2;
     return nodes;
@@ -262,7 +265,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k)
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
     fr_kernel b;
     if (!split) {
-        const uint32_t threads = l->is_cpu ? 64 : 256;
+        const uint32_t threads = 64;
         a->tile_nodes = stream_nodes(k);
         common(&b, k, threads, false);
         fr_kernel_piece(&b, "lib/state_read");
