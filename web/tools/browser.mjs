@@ -12,7 +12,7 @@ const GPU = [
   "--ignore-gpu-blocklist",
   ...(process.platform === "linux" ? ["--enable-features=Vulkan", "--use-angle=vulkan", "--use-vulkan=native", "--disable-vulkan-surface", "--disable-gpu-sandbox"] : []),
 ];
-const CPU = ["--use-webgpu-adapter=swiftshader"];
+const CPU = ["--use-webgpu-adapter=swiftshader", "--disable-gpu-watchdog"]; // which would take a slow dispatch for a hung GPU
 
 export function findChromium() {
   if (process.env.CHROME) {
