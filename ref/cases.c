@@ -20,13 +20,13 @@ const kernel_case kernel_cases[] = {
      {.model = {.type = "q8_0", .dim = 64, .heads = 2, .ffn = 96, .vocab = 331}, .context = 128},
      true,
      {PROMPTS, TOKENS, FINISHED}},
-    /* SmolLM2's layer: groups of 3 heads, 18 blocks a row */
+    /* SmolLM2's layer: groups of 3 heads, 18 blocks a row in 6 leaves */
     {"llama.q4_1",
      {.model = {.type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416, .vocab = 300},
       .context = 128},
      true,
      {PROMPTS, TOKENS}},
-    /* Qwen2.5-0.5B's layer: biases, permuted rows, groups of 7 heads, a head of its own */
+    /* Qwen2.5-0.5B's layer: biases, permuted rows, groups of 7 heads, a head of its own; rows of 28 leaves, and of 32 leaves of 2 blocks */
     {"qwen2.q4_0",
      {.model = {.arch = "qwen2",
                 .type = "q4_0",
@@ -36,7 +36,7 @@ const kernel_case kernel_cases[] = {
                 .dim = 896,
                 .heads = 14,
                 .kv_heads = 2,
-                .ffn = 160},
+                .ffn = 2048},
       .context = 96},
      false,
      {STEP(30, 5, WIDE, EMIT), STEP(0, 1, EMIT), STEP(63, 1, EMIT)}},
@@ -67,15 +67,10 @@ const kernel_case kernel_cases[] = {
       .portable = true},
      false,
      {STEP(30, 5, WIDE, EMIT), STEP(31, 1, EMIT)}},
-    /* the kernels of GPUs: many lanes a row, summed by shuffles or through workgroup memory; wide prompts */
+    /* the kernels of GPUs: many lanes a row, summed by shuffles (4 leaves, also where subgroups are small) and through workgroup memory
+       (25) */
     {"gpu.lanes",
-     {.model = {.type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416},
-      .context = 128,
-      .gpu_tiles = true},
-     false,
-     {TOKENS}},
-    {"gpu.subgroups",
-     {.model = {.type = "q4_0", .dim = 128, .heads = 4, .ffn = 96}, .context = 128, .gpu_tiles = true},
+     {.model = {.type = "q4_1", .head_type = "q8_0", .dim = 128, .heads = 4, .kv_heads = 2, .ffn = 800}, .context = 128, .gpu_tiles = true},
      false,
      {TOKENS, STEP(20, 70, WIDE, EMIT)}},
     {0},
