@@ -270,7 +270,7 @@ static void endings_of_a_step(void)
 
 /* ---- the invariant ---- */
 
-enum { TEXT = 100 }; /* tokens: three chunks and a bit */
+enum { TEXT = 70 }; /* tokens: two chunks and a bit */
 
 /* What a run over the text leaves: for every token x, its quantised forms and its score, then the cache. */
 typedef struct record {
@@ -363,7 +363,7 @@ static void check_same(const char *what, const record *a, const record *b)
 /* Decodes the text and runs over it in wide steps. Both must give the bits of `decoded`, or set it if it is empty. */
 static void compare(const rig_host *host, const char *name, const rig_options *o, record *decoded)
 {
-    static const uint32_t widths[] = {32, 31, 1, 5, 2, 29};
+    static const uint32_t widths[] = {31, 5, 1, 2, 31};
     rig r;
     open_rig(&r, host, o);
     for (int wide = 0; wide < 2; wide++) {
@@ -407,7 +407,7 @@ static void prefill_equals_decode(void)
                                      .head_dim = 128,
                                      .ffn = 544};
     static const tiny_model q4_1 = {
-        .arch = "qwen2", .type = "q4_1", .head_type = "q8_0", .dim = 128, .heads = 4, .kv_heads = 2, .ffn = 800};
+        .arch = "qwen2", .type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 128, .heads = 4, .kv_heads = 2, .ffn = 800};
     const rig_host host = open_host();
     check_model(&host, "mixed", &mixed, false);
     check_model(&host, "q4_1", &q4_1, true);
