@@ -99,6 +99,16 @@ void checker_next(checker *c)
 
 /* ---- a case ---- */
 
+/* Tokens that are the first and last row of a part of the embedding, before the random ones. */
+static void edge_tokens(const rig *r, uint32_t *tokens, uint32_t count, uint32_t number)
+{
+    const fr_matrix *m = &r->weights->embed;
+    for (uint32_t i = 0; i < count && i < 2 * m->n_parts; i++) {
+        const fr_part *p = &m->parts[(number + i / 2) % m->n_parts];
+        tokens[i] = (number + i) % 2 ? p->row0 + p->rows - 1 : p->row0;
+    }
+}
+
 static bool run_step(checker *c, const kernel_case *k, uint32_t number, uint32_t *dispatches)
 {
     rig *r = c->rig;
@@ -113,6 +123,7 @@ static bool run_step(checker *c, const kernel_case *k, uint32_t number, uint32_t
     control->pos = s->pos;
     control->end = positions + s->more;
     control->finished = s->finished;
+    edge_tokens(r, rig_tokens(r, &c->was) + s->pos, s->count, number);
     rig_write(r, &c->was);
     for (uint32_t i = 0; i < fr_forward_trace_count(r->forward, nodes, s->tail); i++, (*dispatches)++) {
         if (!checker_run(c, name, nodes, s->tail, i, positions))

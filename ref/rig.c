@@ -263,14 +263,23 @@ static uint32_t random_half(uint32_t random)
     return (random & 0x8000) | (10 + random % 7) << 10 | (random >> 16 & 0x3ff);
 }
 
+/* Numbers in act that are none show up in whatever is computed from them. In work an addition would leave them as they are, so that a stray
+ * `+=` would go unseen: there are large numbers instead, 2^40 and more. */
+static uint32_t scrambled(uint32_t buffer, uint64_t seed, uint64_t n)
+{
+    const uint32_t random = rig_random(seed, n);
+    if (buffer >= KV_FIRST)
+        return random_half(random) | random_half(rig_random(seed + 1, n)) << 16;
+    return buffer == REF_WORK ? 0x53800000 | (random & 0x7fffff) : 0x7fc00000 | (random & 0x3fffff);
+}
+
 void rig_scramble(rig *r, rig_snapshot *s, uint64_t seed)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < rig_buffers(r); i++) {
         uint32_t *words = rig_part(r, s, i);
-        for (size_t w = 0; w < rig_words(r, i); w++, n++)
-            words[w] = i < KV_FIRST ? 0x7fc00000 | (rig_random(seed, n) & 0x3fffff)
-                                    : random_half(rig_random(seed, n)) | random_half(rig_random(seed + 1, n)) << 16;
+        for (size_t w = 0; w < rig_words(r, i); w++)
+            words[w] = scrambled(i, seed, n++);
     }
     *rig_control(r, s) = (fr_gpu_Control){.limit = r->context};
     for (uint32_t i = 0; i < r->context; i++)
