@@ -68,7 +68,7 @@ static fr_status make_prompt(bench *b, fr_error_text *err)
     b->first = malloc(b->tokens * sizeof *b->first);
     if (!b->prompt || !b->first)
         return fr_fail(err, FR_FAILED, "out of memory for %u tokens", b->prompt_tokens + b->tokens);
-    for (uint32_t tries = 0; n < b->prompt_tokens && tries < 100 * b->prompt_tokens; tries++) {
+    for (uint32_t tries = 0; n < b->prompt_tokens && tries < 10000 * b->prompt_tokens; tries++) {
         size_t size;
         state = state * 1664525u + 1013904223u;
         uint32_t id = (state >> 8) % vocab;
