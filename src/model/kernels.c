@@ -63,20 +63,18 @@ static uint32_t round_up_2(uint32_t n)
     return p;
 }
 
-/* Decode on a GPU: many lanes a row, four rows a thread, so that a step's few bytes are under way at once. On a CPU adapter every thread
- * takes a row: lanes only cost barriers there. Prefill: square tiles, every load used four times; on a CPU adapter loads are cheap next to
- * the products, and one row compiles three times faster. Small workgroups there: SwiftShader clears workgroup memory word by word in
- * generated code, and compiling that takes longer than everything else (0.4 ms a word).
- */
+/* Decode on a GPU: many lanes a row, four rows a thread, so that a step's few bytes are under way at once. On a CPU adapter a thread takes
+ * whole rows: lanes only cost barriers there, and loads are as dear as products, so four rows share them (8-bit rows have more of their
+ * own). Prefill: square tiles, every load used four times. Small workgroups on a CPU adapter: SwiftShader clears workgroup memory word by
+ * word in generated code, and compiling that takes longer than everything else (0.4 ms a word). */
 static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
 {
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
-    if (tokens > 1 && l->is_cpu)
-        return (tile){.rows = 32, .tokens = 8, .r = 1, .t = 4, .lanes = 1};
     if (tokens > 1)
-        return (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
+        return l->is_cpu ? (tile){.rows = 32, .tokens = 8, .r = 4, .t = 4, .lanes = 1}
+                         : (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
     if (l->is_cpu)
-        return (tile){.rows = 64, .tokens = 1, .r = 1, .t = 1, .lanes = 1};
+        return (tile){.rows = 64, .tokens = 1, .r = m->type == FR_W_Q8 ? 1 : 4, .t = 1, .lanes = 1};
     const uint32_t most = round_up_2(m->leaves);
     return (tile){.rows = 32, .tokens = 1, .r = 4, .t = 1, .lanes = most < 32 ? most : 32};
 }
@@ -141,7 +139,7 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     fr_kernel_u32(b, "LANES", t.lanes);
     fr_kernel_u32(b, "LANE_LEAVES", round_up_2(over(m->leaves, t.lanes)));
     matrix_constants(b, m);
-    fr_kernel_piece(b, t.t == 1 ? (t.r == 1 ? "lib/tile_r1t1" : "lib/tile_r4t1") : (t.r == 1 ? "lib/tile_r1t4" : "lib/tile_r4t4"));
+    fr_kernel_piece(b, t.t > 1 ? "lib/tile_r4t4" : t.r > 1 ? "lib/tile_r4t1" : "lib/tile_r1t1");
     fr_kernel_piece(b, "lib/products");
     fr_kernel_piece(b, t.lanes == 1 ? "lib/lanes_one" : shuffles ? "lib/lanes_subgroup" : "lib/lanes_workgroup");
 }
@@ -246,7 +244,9 @@ static uint32_t stream_nodes(const fr_kernel_set *k)
 {
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
     const uint32_t row = k->config->head_dim * 11 + 8 * 16 + 16; /* query, values, their quantisation; scores; running state */
-    uint32_t nodes = 8 / group; /* two groups of four rows: more rows a workgroup leave too few workgroups (doc/performance.md) */
+    /* two groups of four rows on a GPU: more rows a workgroup leave too few workgroups; on a CPU adapter they only save loads
+       (doc/performance.md) */
+    uint32_t nodes = (fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 8) / group;
     nodes = nodes ? nodes : 1;
     while (nodes & (nodes - 1))
         nodes--; /* a power of two divides every bucket */
