@@ -65,6 +65,7 @@ static bool load(rig *r, const uint8_t *file, size_t size)
     return good(r);
 }
 
+/* Copies buffers, one behind the other, into the read-back buffer, and from there `bytes` of them out. */
 static bool read_buffers(rig *r, fr_buffer *const *buffers, uint32_t n, void *out, size_t bytes)
 {
     uint64_t at = 0;
@@ -83,6 +84,7 @@ static bool read_buffers(rig *r, fr_buffer *const *buffers, uint32_t n, void *ou
 static bool make_copies(rig *r)
 {
     const uint64_t layer = (uint64_t)r->shape->kv_stride * 2 * 16;
+    const uint64_t limit = fr_gpu_get_limits(r->gpu)->binding;
     uint64_t bytes = 0, vectors;
     fr_buffer *vector_buffer = fr_forward_buffer(r->forward, FR_FORWARD_VECTORS);
     r->kv_layers = (uint32_t)(fr_buffer_bytes(fr_forward_buffer(r->forward, FR_FORWARD_KV)) / layer);
@@ -90,7 +92,8 @@ static bool make_copies(rig *r)
     for (uint32_t i = 0; i < rig_buffers(r); i++)
         bytes += fr_buffer_bytes(rig_buffer(r, i));
     vectors = fr_buffer_bytes(vector_buffer);
-    r->readback = fr_gpu_buffer(r->gpu, "snapshot", FR_BUFFER_READBACK, bytes > vectors ? bytes : vectors, &r->error);
+    bytes = bytes > vectors ? bytes : vectors;
+    r->readback = fr_gpu_buffer(r->gpu, "snapshot", FR_BUFFER_READBACK, bytes < limit ? bytes : limit, &r->error);
     r->vectors = malloc(vectors);
     if (!r->vectors)
         return failed(r, "out of memory");
@@ -228,16 +231,25 @@ bool rig_snapshot_new(rig *r, rig_snapshot *s)
     return s->words || failed(r, "out of memory");
 }
 
+/* As many buffers at a time as the read-back buffer holds; it holds all of them but for very large caches. */
 bool rig_read(rig *r, rig_snapshot *s)
 {
-    fr_buffer **all = malloc(rig_buffers(r) * sizeof *all);
-    if (!all)
-        return failed(r, "out of memory");
-    for (uint32_t i = 0; i < rig_buffers(r); i++)
-        all[i] = rig_buffer(r, i);
-    const bool ok = read_buffers(r, all, rig_buffers(r), s->words, 4 * s->n);
-    free(all);
-    return ok;
+    enum { MOST = 16 };
+    fr_buffer *batch[MOST];
+    uint32_t *out = s->words;
+    for (uint32_t i = 0, n; i < rig_buffers(r); i += n) {
+        uint64_t bytes = 0;
+        for (n = 0; n < MOST && i + n < rig_buffers(r); n++) {
+            batch[n] = rig_buffer(r, i + n);
+            if (bytes + fr_buffer_bytes(batch[n]) > fr_buffer_bytes(r->readback))
+                break;
+            bytes += fr_buffer_bytes(batch[n]);
+        }
+        if (!read_buffers(r, batch, n, out, (size_t)bytes))
+            return false;
+        out += bytes / 4;
+    }
+    return true;
 }
 
 void rig_write(rig *r, const rig_snapshot *s)
