@@ -24,7 +24,7 @@ const kernel_case kernel_cases[] = {
     {"llama.q4_1",
      {.model = {.type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416, .vocab = 300},
       .context = 128},
-     true,
+     false,
      {PROMPTS, TOKENS}},
     /* Qwen2.5-0.5B's layer: biases, permuted rows, groups of 7 heads, a head of its own; rows of 28 leaves, and of 32 leaves of 2 blocks */
     {"qwen2.q4_0",
@@ -55,7 +55,7 @@ const kernel_case kernel_cases[] = {
       .context = 128},
      true,
      {PROMPTS, TOKENS}},
-    /* every matrix in several parts and pools; a context that is not made of whole chunks, the default limits of WebGPU */
+    /* every matrix in several parts and pools; a context that is not made of whole chunks; WebGPU's default limits */
     {"pools.q4_1",
      {.model = {.type = "q4_1", .dim = 128, .heads = 4, .ffn = 480, .vocab = 331}, .context = 96, .pool_bytes = 16384},
      false,
@@ -67,8 +67,7 @@ const kernel_case kernel_cases[] = {
       .portable = true},
      false,
      {STEP(30, 5, WIDE, EMIT), STEP(31, 1, EMIT)}},
-    /* the kernels of GPUs: many lanes a row, summed by shuffles (4 leaves, also where subgroups are small) and through workgroup memory
-       (25) */
+    /* the kernels of GPUs: many lanes a row, 4 leaves by shuffles even where subgroups are small, 25 through workgroup memory */
     {"gpu.lanes",
      {.model = {.type = "q4_1", .head_type = "q8_0", .dim = 128, .heads = 4, .kv_heads = 2, .ffn = 800}, .context = 128, .gpu_tiles = true},
      false,

@@ -414,6 +414,30 @@ static void prefill_equals_decode(void)
     fr_host_close(host.user);
 }
 
+/* A cache too large for one binding, 70 MiB a layer where 128 MiB are allowed: other buffers, other places, equal results. */
+static void cache_in_several_buffers(void)
+{
+    static const uint32_t widths[] = {31, 5, 1, 2, 31};
+    const rig_host host = open_host();
+    rig_options o = {
+        .model = {.type = "q8_0", .dim = 64, .heads = 8, .kv_heads = 8, .head_dim = 128, .ffn = 64}, .context = 128, .portable = true};
+    record records[2];
+    for (int large = 0; large < 2; large++) {
+        rig r;
+        o.context = large ? 17920 : 128;
+        o.model.context = 32768;
+        open_rig(&r, &host, &o);
+        CHECK_INT(r.n_kv, large ? 2 : 1);
+        records[large] = run_text(&r, widths);
+        records[large].n = TEXT * records[large].per_token; /* the caches have other shapes */
+        rig_close(&r);
+    }
+    check_same("a large context", &records[0], &records[1]);
+    free(records[0].words);
+    free(records[1].words);
+    fr_host_close(host.user);
+}
+
 const fr_test kernels_tests[] = {
     {"kernels.llama", "every kernel of Llama models against its CPU twin", llama},
     {"kernels.qwen2", "every kernel of Qwen2 models against its CPU twin", qwen2},
@@ -421,6 +445,8 @@ const fr_test kernels_tests[] = {
     {"kernels.gpu_tiles", "the kernels that GPUs get against their twins", gpu_tiles},
     {"kernels.endings_of_a_step", "next token, end tokens, limit, ring, and logits that are no numbers", endings_of_a_step},
     {"kernels.prefill_equals_decode", "steps of any width, tiles and weight layouts give the bits of single tokens", prefill_equals_decode},
+    {"kernels.cache_in_several_buffers", "a context whose keys and values need several buffers gives the bits of a small one",
+     cache_in_several_buffers},
     {"kernels.twins_see_their_inputs", "a twin disagrees with its kernel where an input is changed", twins_see_their_inputs},
     {"kernels.every_stray_word_is_found", "the comparison finds whatever is out of its range", every_stray_word_is_found},
     {0},
