@@ -144,7 +144,7 @@ async function load(source: ModelSource): Promise<void> {
     const [info, stats] = await Promise.all([engine.info(), engine.stats()]);
     adapterName = info.adapter.name;
     ui.modelName.textContent = ui.statsModel.textContent = [info.name, info.quantisation].filter(Boolean).join(", ");
-    if (info.adapter.isCpu && ui.length.value === "256") ui.length.value = "90"; // a software adapter takes a third of a second per token
+    if (info.adapter.isCpu && ui.length.value === "256") ui.length.value = "64"; // a software adapter takes half a second per token
     showStats(stats, info);
     setState("ready");
     ui.announce.textContent = "The model is ready";
