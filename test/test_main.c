@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-enum { LIMIT_SECONDS = 600, MAX_ONLY = 64 };
+enum { LIMIT_SECONDS = 1200, MAX_ONLY = 64 };
 
 typedef struct options {
     const char *only[MAX_ONLY];

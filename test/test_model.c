@@ -3,7 +3,10 @@
 #include "test/test.h"
 #include "tools/tiny_model.h"
 
-enum { MAX_SEQUENCES = 16 };
+enum {
+    MAX_SEQUENCES = 16,
+    MOST = 224 /* positions of a sequence: seven chunks of attention; 553 in all, which a CPU adapter takes minutes for */
+};
 
 typedef struct sequence {
     char name[32];
@@ -61,11 +64,12 @@ static void score(fr_drive *d, const sequence *s, float clear_margin, tally *all
 {
     fr_error_text err = {0};
     tally t = {0};
-    uint32_t *top = calloc(s->n, sizeof *top);
+    const size_t n = s->n < MOST ? s->n : MOST;
+    uint32_t *top = calloc(n, sizeof *top);
     CHECK(top);
-    CHECK_MSG(fr_score(d->engine, s->ids, s->n, top, NULL) == FR_OK, "%s: %s", s->name, fr_error(d->engine));
+    CHECK_MSG(fr_score(d->engine, s->ids, n, top, NULL) == FR_OK, "%s: %s", s->name, fr_error(d->engine));
     CHECK_MSG(fr_drive_wait(d, NULL, NULL, &err) == FR_OK, "%s: %s", s->name, err.text);
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         bool equal = top[i] == s->top[i], clear = s->margin[i] >= clear_margin;
         t.n++;
         t.equal += equal;
