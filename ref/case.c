@@ -133,17 +133,23 @@ static bool run_step(checker *c, const kernel_case *k, uint32_t number, uint32_t
     return true;
 }
 
+bool kernel_case_steps(rig *r, const kernel_case *k, uint32_t *dispatches)
+{
+    checker c;
+    bool ok = checker_open(&c, r);
+    for (uint32_t i = 0; ok && i < CASE_STEPS; i++)
+        ok = !k->steps[i].count || run_step(&c, k, i, dispatches);
+    checker_close(&c);
+    return ok;
+}
+
 bool kernel_case_run(const rig_host *host, const kernel_case *k, uint32_t *dispatches, fr_error_text *error)
 {
     rig r;
-    checker c = {0};
-    bool ok = rig_open(&r, host, &k->options) && checker_open(&c, &r);
     *dispatches = 0;
-    for (uint32_t i = 0; ok && i < CASE_STEPS; i++)
-        ok = !k->steps[i].count || run_step(&c, k, i, dispatches);
+    const bool ok = rig_open(&r, host, &k->options) && kernel_case_steps(&r, k, dispatches);
     if (!ok)
         fr_fail(error, FR_FAILED, "%s", r.error.text);
-    checker_close(&c);
     rig_close(&r);
     return ok;
 }

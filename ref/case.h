@@ -43,6 +43,8 @@ bool checker_run(checker *, const char *name, uint32_t nodes, fr_tail, uint32_t 
 /* What came out is what the next dispatch finds. */
 void checker_next(checker *);
 
+/* Runs the steps of a case on a rig; false: rig.error. Adds to `dispatches` how many were compared. */
+bool kernel_case_steps(rig *, const kernel_case *, uint32_t *dispatches);
 /* Runs a case; false and a line in `error` at the first word that is wrong: which, where, and what was expected. `dispatches` gets how many
  * were compared. */
 bool kernel_case_run(const rig_host *, const kernel_case *, uint32_t *dispatches, fr_error_text *error);

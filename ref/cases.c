@@ -8,9 +8,9 @@
 #define WIDE .wide = true
 
 /* Prompts of every length that tiles round up, some across a chunk, and single tokens at the edges of chunks. */
-#define PROMPTS                                                                                                                            \
-    STEP(0, 32, WIDE, NONE, .more = 3), STEP(32, 5, WIDE, EMIT), STEP(1, 31, WIDE, SCORE), STEP(63, 2, WIDE, SCORE), STEP(95, 1, WIDE, EMIT)
-#define TOKENS STEP(0, 1, EMIT), STEP(31, 1, EMIT), STEP(32, 1, EMIT, .more = 1), STEP(33, 1, SCORE), STEP(64, 1, EMIT)
+#define PROMPTS STEP(0, 32, WIDE, NONE, .more = 3), STEP(32, 5, WIDE, EMIT), STEP(1, 31, WIDE, NONE), STEP(95, 1, WIDE, EMIT)
+#define TOKENS STEP(0, 1, EMIT), STEP(31, 1, EMIT), STEP(32, 1, EMIT, .more = 1), STEP(64, 1, EMIT)
+#define SCORES STEP(63, 2, WIDE, SCORE), STEP(33, 1, SCORE)
 /* A finished request: no kernel may write anything. */
 #define FINISHED STEP(40, 3, WIDE, EMIT, .finished = FR_RUN_END), STEP(40, 1, EMIT, .finished = FR_RUN_LIMIT)
 
@@ -19,7 +19,7 @@ const kernel_case kernel_cases[] = {
     {"llama.q8_0",
      {.model = {.type = "q8_0", .dim = 64, .heads = 2, .ffn = 96, .vocab = 331}, .context = 128},
      true,
-     {PROMPTS, TOKENS, FINISHED}},
+     {PROMPTS, TOKENS, SCORES, FINISHED}},
     /* SmolLM2's layer: groups of 3 heads, 18 blocks a row in 6 leaves */
     {"llama.q4_1",
      {.model = {.type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416, .vocab = 300},
@@ -56,20 +56,28 @@ const kernel_case kernel_cases[] = {
      true,
      {PROMPTS, TOKENS}},
     /* every matrix in several parts and pools; a context that is not made of whole chunks; WebGPU's default limits */
-    {"pools.q4_1",
-     {.model = {.type = "q4_1", .dim = 128, .heads = 4, .ffn = 480, .vocab = 331}, .context = 96, .pool_bytes = 16384},
-     false,
-     {PROMPTS, TOKENS}},
     {"pools.mixed",
-     {.model = {.type = "q4_0", .v_type = "q6_k", .layers = 1, .dim = 256, .heads = 8, .ffn = 256, .untied = true},
-      .context = 70,
+     {.model = {.type = "q4_1", .v_type = "q6_k", .layers = 2, .dim = 256, .heads = 8, .ffn = 288, .untied = true, .vocab = 331},
+      .context = 100,
       .pool_bytes = 32768,
       .portable = true},
      false,
-     {STEP(30, 5, WIDE, EMIT), STEP(31, 1, EMIT)}},
-    /* the kernels of GPUs: many lanes a row, 4 leaves by shuffles even where subgroups are small, 25 through workgroup memory */
+     {PROMPTS, TOKENS}},
+    /* the kernels of GPUs: many lanes a row, 4 leaves by shuffles even where subgroups are small, 25 through workgroup memory; matrices of
+       all stored types; gate and up in parts */
     {"gpu.lanes",
-     {.model = {.type = "q4_1", .head_type = "q8_0", .dim = 128, .heads = 4, .kv_heads = 2, .ffn = 800}, .context = 128, .gpu_tiles = true},
+     {.model = {.arch = "qwen2",
+                .type = "q4_0",
+                .v_type = "q8_0",
+                .head_type = "q4_1",
+                .layers = 1,
+                .dim = 128,
+                .heads = 4,
+                .kv_heads = 2,
+                .ffn = 800},
+      .context = 128,
+      .pool_bytes = 32768,
+      .gpu_tiles = true},
      false,
      {TOKENS, STEP(20, 70, WIDE, EMIT)}},
     {0},

@@ -57,11 +57,6 @@ static void pools(void)
     run_cases("pools.");
 }
 
-static void gpu_tiles(void)
-{
-    run_cases("gpu.");
-}
-
 /* ---- what twins and comparison can see ---- */
 
 enum { CODES, SCALES, VECTORS, ACT, WORK, KV, SOURCES };
@@ -308,25 +303,26 @@ static size_t words_per_token(const rig *r)
     return c->dim + c->dim / 32 * 12 + (size_t)c->n_heads * c->head_dim / 32 * 44 + c->ffn_dim / 32 * 12 + 4;
 }
 
-static void one_step(rig *r, rig_snapshot *s, uint32_t pos, uint32_t count, bool wide)
+static void one_step(rig *r, rig_snapshot *s, uint32_t pos, uint32_t count, bool wide, fr_tail tail)
 {
     const uint32_t nodes = wide ? fr_forward_prefill_nodes(r->forward) : 1;
     const fr_gpu_Control control = {.pos = pos, .end = pos + count, .limit = UINT32_MAX};
-    CHECK_MSG(rig_prepare(r, nodes, FR_TAIL_SCORE), "%s", r->error.text);
+    CHECK_MSG(rig_prepare(r, nodes, tail), "%s", r->error.text);
     fr_gpu_write(r->gpu, fr_forward_state(r->forward), 0, &control, sizeof control);
     fr_gpu_begin(r->gpu);
-    fr_forward_step(r->forward, nodes, FR_TAIL_SCORE, pos + count);
+    fr_forward_step(r->forward, nodes, tail, pos + count);
     fr_gpu_submit(r->gpu);
     CHECK_MSG(rig_read(r, s), "%s", r->error.text);
     CHECK_INT(rig_control(r, s)->pos, pos + count);
 }
 
 /* Runs over the text in steps of `widths` tokens, which add up to TEXT; all 1 is decoding. */
-static record run_text(rig *r, const uint32_t *widths)
+static record run_text(rig *r, const uint32_t *widths, fr_tail tail)
 {
     rig_snapshot s;
     uint32_t tokens[TEXT];
     CHECK(rig_snapshot_new(r, &s));
+    rig_write(r, &s); /* all zero: places that no token fills must be equal too */
     for (uint32_t i = 0; i < TEXT; i++)
         tokens[i] = rig_random(11, i) % r->config->vocab;
     fr_gpu_write(r->gpu, fr_forward_state(r->forward), fr_forward_tokens_offset(), tokens, sizeof tokens);
@@ -336,7 +332,7 @@ static record run_text(rig *r, const uint32_t *widths)
     CHECK(out.words);
     for (uint32_t pos = 0; pos < TEXT;) {
         const uint32_t count = widths ? *widths++ : 1;
-        one_step(r, &s, pos, count, widths != NULL);
+        one_step(r, &s, pos, count, widths != NULL, tail);
         for (uint32_t node = 0; node < count; node++)
             take_node(r, &s, node, out.words + (pos + node) * out.per_token);
         pos += count;
@@ -360,15 +356,20 @@ static void check_same(const char *what, const record *a, const record *b)
     }
 }
 
-/* Decodes the text and runs over it in wide steps. Both must give the bits of `decoded`, or set it if it is empty. */
-static void compare(const rig_host *host, const char *name, const rig_options *o, record *decoded)
+static const uint32_t widths[] = {31, 5, 1, 2, 31}; /* of the steps of a prompt, TEXT together */
+
+/* Compares the model's dispatches with their twins; then decodes the text and runs over it in wide steps. Both must give the bits of
+ * `decoded`, or set it if it is empty. */
+static void all_ways(const rig_host *host, const char *name, const kernel_case *k, record *decoded)
 {
-    static const uint32_t widths[] = {31, 5, 1, 2, 31};
+    uint32_t dispatches = 0;
     rig r;
-    open_rig(&r, host, o);
+    open_rig(&r, host, &k->options);
+    CHECK_MSG(kernel_case_steps(&r, k, &dispatches), "%s: %s", name, r.error.text);
+    printf("  %s: %u dispatches\n", name, dispatches);
     for (int wide = 0; wide < 2; wide++) {
         char what[96];
-        record now = run_text(&r, wide ? widths : NULL);
+        record now = run_text(&r, wide ? widths : NULL, FR_TAIL_SCORE);
         if (!decoded->words) {
             *decoded = now;
             continue;
@@ -380,44 +381,28 @@ static void compare(const rig_host *host, const char *name, const rig_options *o
     rig_close(&r);
 }
 
-static void check_model(const rig_host *host, const char *name, const tiny_model *m, bool other_ways)
-{
-    rig_options o = {.model = *m, .context = 128};
-    record decoded = {0};
-    char other[96];
-    compare(host, name, &o, &decoded);
-    CHECK(memcmp(decoded.words + 50 * decoded.per_token, decoded.words + 51 * decoded.per_token, 4 * decoded.per_token) != 0);
-    if (other_ways) {
-        o = (rig_options){.model = *m, .context = 128, .gpu_tiles = true, .portable = true, .pool_bytes = 1 << 16};
-        snprintf(other, sizeof other, "%s, kernels of GPUs and weights in parts", name);
-        compare(host, other, &o, &decoded);
-    }
-    free(decoded.words);
-}
-
+/* A model with matrices of all stored types, with the kernels that GPUs get and with those that CPU adapters get, which have their weights
+ * in one place. */
 static void prefill_equals_decode(void)
 {
-    static const tiny_model mixed = {.type = "q4_0",
-                                     .v_type = "q8_0",
-                                     .up_type = "q4_1",
-                                     .head_type = "q4_1",
-                                     .dim = 96,
-                                     .heads = 4,
-                                     .kv_heads = 1,
-                                     .head_dim = 128,
-                                     .ffn = 544};
-    static const tiny_model q4_1 = {
-        .arch = "qwen2", .type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 128, .heads = 4, .kv_heads = 2, .ffn = 800};
     const rig_host host = open_host();
-    check_model(&host, "mixed", &mixed, false);
-    check_model(&host, "q4_1", &q4_1, true);
+    const kernel_case *found = kernel_cases;
+    while (strcmp(found->name, "gpu.lanes"))
+        found++;
+    kernel_case k = *found;
+    record decoded = {0};
+    all_ways(&host, "kernels of GPUs, weights in parts", &k, &decoded);
+    CHECK(memcmp(decoded.words + 50 * decoded.per_token, decoded.words + 51 * decoded.per_token, 4 * decoded.per_token) != 0);
+    k.options.gpu_tiles = false;
+    k.options.pool_bytes = 0;
+    all_ways(&host, "kernels of the adapter, weights in one place", &k, &decoded);
+    free(decoded.words);
     fr_host_close(host.user);
 }
 
 /* A cache too large for one binding, 70 MiB a layer where 128 MiB are allowed: other buffers, other places, equal results. */
 static void cache_in_several_buffers(void)
 {
-    static const uint32_t widths[] = {31, 5, 1, 2, 31};
     const rig_host host = open_host();
     rig_options o = {
         .model = {.type = "q8_0", .dim = 64, .heads = 8, .kv_heads = 8, .head_dim = 128, .ffn = 64}, .context = 128, .portable = true};
@@ -428,7 +413,7 @@ static void cache_in_several_buffers(void)
         o.model.context = 32768;
         open_rig(&r, &host, &o);
         CHECK_INT(r.n_kv, large ? 2 : 1);
-        records[large] = run_text(&r, widths);
+        records[large] = run_text(&r, widths, FR_TAIL_NONE);
         records[large].n = TEXT * records[large].per_token; /* the caches have other shapes */
         rig_close(&r);
     }
@@ -442,9 +427,9 @@ const fr_test kernels_tests[] = {
     {"kernels.llama", "every kernel of Llama models against its CPU twin", llama},
     {"kernels.qwen2", "every kernel of Qwen2 models against its CPU twin", qwen2},
     {"kernels.pools", "the same where each matrix lies in several buffers", pools},
-    {"kernels.gpu_tiles", "the kernels that GPUs get against their twins", gpu_tiles},
     {"kernels.endings_of_a_step", "next token, end tokens, limit, ring, and logits that are no numbers", endings_of_a_step},
-    {"kernels.prefill_equals_decode", "steps of any width, tiles and weight layouts give the bits of single tokens", prefill_equals_decode},
+    {"kernels.prefill_equals_decode", "twins agree; steps of any width, tiles and weight layouts give the bits of single tokens",
+     prefill_equals_decode},
     {"kernels.cache_in_several_buffers", "a context whose keys and values need several buffers gives the bits of a small one",
      cache_in_several_buffers},
     {"kernels.twins_see_their_inputs", "a twin disagrees with its kernel where an input is changed", twins_see_their_inputs},
