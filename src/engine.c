@@ -50,7 +50,7 @@ static fr_status on_plan(void *user, const fr_config *config, const fr_weights *
                        e->context, config->train_context);
     e->compile_start_ms = fr_now(e);
     e->forward = fr_forward_new(e->gpu, config, weights, e->context, error);
-    return e->forward ? fr_session_init(e) : error->status;
+    return e->forward ? fr_session_init(e, error) : error->status;
 }
 
 static bool on_weights(void *user, uint32_t buffer, uint64_t offset, const void *bytes, size_t size)
@@ -115,10 +115,21 @@ static bool device_failed(fr_engine *e)
     return true;
 }
 
+fr_status fr_engine_refuse(fr_engine *e, fr_status status, const char *what)
+{
+    if (e->state == FR_STATE_FAILED)
+        return e->error.status;
+    e->error = (fr_error_text){0};
+    return fr_fail(&e->error, status, "%s", what);
+}
+
+/* A load has an error text of its own, so that a call that is refused meanwhile does not end it. */
 static fr_status loading(fr_engine *e, fr_status status)
 {
-    if (status != FR_OK)
+    if (status != FR_OK) {
+        e->error = e->load_error;
         fr_engine_fail(e);
+    }
     return status;
 }
 
@@ -128,10 +139,10 @@ fr_status fr_feed(fr_engine *e, const void *bytes, size_t size, size_t *used)
     if (e->state == FR_STATE_FAILED || device_failed(e))
         return e->error.status;
     if (e->state != FR_STATE_LOADING || e->ended)
-        return fr_fail(&e->error, FR_BAD_ARGUMENT, "the model is loaded already: open another engine for another file");
+        return fr_engine_refuse(e, FR_BAD_ARGUMENT, "the model is loaded already: open another engine for another file");
     if (e->load_start_ms == 0)
         e->load_start_ms = fr_now(e);
-    return loading(e, fr_loader_feed(e->loader, bytes, size, used, &e->error));
+    return loading(e, fr_loader_feed(e->loader, bytes, size, used, &e->load_error));
 }
 
 fr_status fr_feed_end(fr_engine *e)
@@ -140,7 +151,7 @@ fr_status fr_feed_end(fr_engine *e)
         return e->error.status;
     e->ended = true;
     bool done;
-    return loading(e, fr_loader_end(e->loader, &done, &e->error));
+    return loading(e, fr_loader_end(e->loader, &done, &e->load_error));
 }
 
 uint64_t fr_expected_bytes(const fr_engine *e)
@@ -153,11 +164,11 @@ static void poll_loading(fr_engine *e)
     size_t used;
     bool done = false;
     if (!e->ended) {
-        loading(e, fr_loader_feed(e->loader, NULL, 0, &used, &e->error)); /* what the device refused before */
+        loading(e, fr_loader_feed(e->loader, NULL, 0, &used, &e->load_error)); /* what the device refused before */
         return;
     }
-    if (loading(e, fr_loader_end(e->loader, &done, &e->error)) == FR_OK && done &&
-        loading(e, fr_forward_loaded(e->forward, &e->error)) == FR_OK)
+    if (loading(e, fr_loader_end(e->loader, &done, &e->load_error)) == FR_OK && done &&
+        loading(e, fr_forward_loaded(e->forward, &e->load_error)) == FR_OK)
         e->state = FR_STATE_PREPARING;
 }
 

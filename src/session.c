@@ -21,16 +21,16 @@ typedef struct readback {
 } readback;
 _Static_assert(sizeof(readback) == READBACK_BYTES, "layout of the state buffer");
 
-fr_status fr_session_init(fr_engine *e)
+fr_status fr_session_init(fr_engine *e, fr_error_text *error)
 {
     e->score_nodes = fr_forward_prefill_nodes(e->forward);
     const uint64_t scores = (uint64_t)e->score_nodes * sizeof(fr_score_entry);
     for (int i = 0; i < FR_WINDOWS; i++)
         if (!(e->windows[i].readback = fr_gpu_buffer(e->gpu, "read-back", FR_BUFFER_READBACK,
-                                                     scores > READBACK_BYTES ? scores : READBACK_BYTES, &e->error)))
-            return e->error.status;
+                                                     scores > READBACK_BYTES ? scores : READBACK_BYTES, error)))
+            return error->status;
     e->history = malloc(sizeof *e->history * ((size_t)e->context + 1));
-    return e->history ? FR_OK : fr_fail(&e->error, FR_FAILED, "out of memory");
+    return e->history ? FR_OK : fr_fail(error, FR_FAILED, "out of memory");
 }
 
 void fr_session_free(fr_engine *e)
@@ -43,27 +43,23 @@ void fr_session_free(fr_engine *e)
 
 static fr_status refuse(fr_engine *e, const char *what)
 {
-    e->error.status = FR_OK; /* the engine is as before: only the message is new */
-    fr_fail(&e->error, FR_BAD_ARGUMENT, "%s", what);
-    return FR_BAD_ARGUMENT;
+    return fr_engine_refuse(e, FR_BAD_ARGUMENT, what);
 }
 
 static fr_status check(fr_engine *e, const uint32_t *ids, size_t n)
 {
-    if (e->state == FR_STATE_FAILED)
-        return e->error.status;
     if (e->state != FR_STATE_READY)
         return refuse(e, "the engine is busy: poll until it is ready");
     if (!n)
         return refuse(e, "the prompt is empty: give at least one token");
     if (n > e->context) {
-        e->error.status = FR_OK;
+        e->error = (fr_error_text){0};
         return fr_fail(&e->error, FR_BAD_ARGUMENT,
                        "the prompt has %zu tokens, the context holds %u: shorten it or load with a larger context", n, e->context);
     }
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= e->config->vocab) {
-            e->error.status = FR_OK;
+            e->error = (fr_error_text){0};
             return fr_fail(&e->error, FR_BAD_ARGUMENT, "token %zu of the prompt is %u, the vocabulary has %u", i, ids[i], e->config->vocab);
         }
     return FR_OK;
@@ -104,8 +100,9 @@ static uint32_t common_prefix(const fr_engine *e, const uint32_t *ids, uint32_t 
 fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_request *request)
 {
     const fr_request r = request ? *request : (fr_request){0};
-    if (check(e, ids, n) != FR_OK)
-        return e->error.status;
+    const fr_status status = check(e, ids, n);
+    if (status != FR_OK)
+        return status;
     if (r.mode != FR_MODE_GREEDY && r.mode != FR_MODE_LOOP)
         return refuse(e, "unknown mode: greedy and loop exist");
     if (r.window > FR_MAX_WINDOW)
@@ -135,8 +132,9 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
 
 fr_status fr_score(fr_engine *e, const uint32_t *ids, size_t n, uint32_t *top, float *margin)
 {
-    if (check(e, ids, n) != FR_OK)
-        return e->error.status;
+    const fr_status status = check(e, ids, n);
+    if (status != FR_OK)
+        return status;
     start_run(e, FR_TASK_SCORE);
     e->run.prompt = e->run.limit = (uint32_t)n;
     e->run.top = top;
@@ -176,17 +174,15 @@ static void submitted(fr_engine *e, fr_window *w)
     e->in_flight++;
 }
 
-/* False: the step's pipelines are still compiling, or can't be made, which ends the engine. e->error is not consulted: it may hold the
- * refusal of another request. */
+/* False: the step's pipelines are still compiling, or can't be made, which ends the engine. */
 static bool prepared(fr_engine *e, uint32_t nodes, fr_tail tail)
 {
     fr_error_text error = {0};
-    if (fr_forward_prepare(e->forward, nodes, tail, &error))
-        return true;
-    if (error.status != FR_OK) {
-        e->error = error;
-        fr_engine_fail(e);
-    }
+    bool ready;
+    if (fr_forward_prepare(e->forward, nodes, tail, &ready, &error) == FR_OK)
+        return ready;
+    e->error = error;
+    fr_engine_fail(e);
     return false;
 }
 

@@ -50,7 +50,8 @@ struct fr_engine {
     fr_options options;
     char adapter[256], name[128];
     fr_state state;
-    fr_error_text error;
+    fr_error_text error;      /* what fr_error() says */
+    fr_error_text load_error; /* of the load */
     bool ended;             /* fr_feed_end() was called */
     double load_start_ms, load_ms, compile_start_ms, compile_ms;
     fr_gpu *gpu;
@@ -71,11 +72,13 @@ struct fr_engine {
 };
 
 double fr_now(const fr_engine *);
-/* Moves the engine to FR_STATE_FAILED with the error recorded in e->error, or the given one. */
+/* Moves the engine to FR_STATE_FAILED; e->error says why. */
 void fr_engine_fail(fr_engine *);
+/* A call that can't be done: replaces the message and leaves the engine as it is. Returns the status, or that of a failed engine. */
+fr_status fr_engine_refuse(fr_engine *, fr_status, const char *what);
 
 /* Buffers of the session, once the model's are there. */
-fr_status fr_session_init(fr_engine *);
+fr_status fr_session_init(fr_engine *, fr_error_text *);
 /* Moves the request in flight. */
 void fr_session_poll(fr_engine *);
 void fr_session_free(fr_engine *);

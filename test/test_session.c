@@ -35,14 +35,20 @@ static void feed(rig *r, const uint8_t *bytes, size_t size)
     CHECK_INT(fr_feed_end(r->engine), FR_OK);
 }
 
-static rig open_rig(const tiny_model *m, bool portable)
+static rig open_engine(uint32_t context, bool portable)
 {
     fr_error_text e = {0};
     rig r = {fr_host_open(NULL, &e), NULL};
     CHECK_MSG(r.host, "%s", e.text);
-    const fr_options options = {.context = CONTEXT, .portable = portable};
+    const fr_options options = {.context = context, .portable = portable};
     r.engine = fr_open(fr_host_device(r.host), &options);
     fr_host_attach(r.host, r.engine);
+    return r;
+}
+
+static rig open_rig(const tiny_model *m, bool portable)
+{
+    rig r = open_engine(CONTEXT, portable);
     size_t size;
     uint8_t *bytes = tiny_model_bytes(m, &size);
     CHECK(bytes);
@@ -256,6 +262,40 @@ static void busy(void)
     close_rig(&r);
 }
 
+/* Whatever is asked of an engine too early, or fed too late, is refused and leaves the load alone. */
+static void refused_while_loading(void)
+{
+    rig r = open_engine(CONTEXT, false);
+    uint32_t ids[8], top[8];
+    size_t size, used;
+    uint8_t *bytes = tiny_model_bytes(&small, &size);
+    CHECK(bytes);
+    prompt(ids, 8, 4);
+    for (int half = 0; half < 2; half++) { /* before there is anything, and with the header read */
+        CHECK_INT(fr_generate(r.engine, ids, 8, NULL), FR_BAD_ARGUMENT);
+        CHECK(strstr(fr_error(r.engine), "busy"));
+        CHECK_INT(fr_score(r.engine, ids, 8, top, NULL), FR_BAD_ARGUMENT);
+        CHECK(fr_chat(r.engine, &(fr_message){"nobody", "x"}, 1, ids, 8) == SIZE_MAX);
+        CHECK(fr_poll(r.engine) != FR_STATE_FAILED);
+        for (size_t at = half ? size / 2 : 0, end = half ? size : size / 2; at < end; at += used) {
+            CHECK_MSG(fr_feed(r.engine, bytes + at, end - at, &used) == FR_OK, "%s", fr_error(r.engine));
+            fr_poll(r.engine);
+            fr_host_pump(r.host);
+        }
+    }
+    CHECK_INT(fr_feed_end(r.engine), FR_OK);
+    CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_BAD_ARGUMENT);
+    CHECK_INT(used, 0);
+    CHECK_INT(fr_generate(r.engine, ids, 8, NULL), FR_BAD_ARGUMENT);
+    drive(&r, FR_STATE_READY);
+    CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_BAD_ARGUMENT);
+    const fr_request q = {.max_tokens = 2, .ignore_eos = true};
+    CHECK_INT(generate(&r, ids, 8, &q, top), 2);
+    CHECK_STR(fr_error(r.engine), "");
+    free(bytes);
+    close_rig(&r);
+}
+
 /* Scoring its own greedy answer, the model predicts each of its tokens: prefill and decode agree to the bit. */
 static void score_predicts_answer(void)
 {
@@ -328,6 +368,8 @@ const fr_test session_tests[] = {
     {"session.end_token", "an end token ends the answer, in any window", end_token},
     {"session.aborts", "an abort at any moment; the next request is right", aborts},
     {"session.busy", "one request at a time", busy},
+    {"session.refused_while_loading", "requests before a model is there, and bytes behind its end, don't end the load",
+     refused_while_loading},
     {"session.score", "teacher forcing predicts the model's own greedy answer", score_predicts_answer},
     {"session.stop_strings", "a stop string ends the text before it", stop_strings},
     {"session.device_lost", "a lost device ends the request and the engine with one clear error", device_lost},

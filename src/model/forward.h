@@ -39,8 +39,8 @@ fr_buffer *fr_forward_state(const fr_forward *);
 uint64_t fr_forward_tokens_offset(void); /* of the token ids in the state buffer, bytes */
 
 uint32_t fr_forward_prefill_nodes(const fr_forward *); /* N of the widest bucket */
-/* True once every pipeline of such a step is ready; starts compiling what is missing. */
-bool fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, fr_error_text *);
+/* Whether every pipeline of such a step is ready; starts compiling what is missing. */
+fr_status fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, bool *ready, fr_error_text *);
 
 /* Records one step of a bucket (1, or fr_forward_prefill_nodes) between fr_gpu_begin and fr_gpu_submit. `positions`: upper bound of the
  * cached and processed tokens after the step. Returns the dispatches recorded. */
