@@ -62,7 +62,7 @@ static fr_tokenizer *sound_tokenizer(size_t pre)
     for (size_t i = 0; i < sizeof user / sizeof user[0]; i++)
         text_vocab_word(&v, user[i], FR_TOKEN_USER);
     v.bos = 0;
-    v.add_bos = true;
+    v.add_bos = FR_BOS_YES;
     fr_error_text e = {0};
     made[pre] = text_vocab_make(&v, &e);
     require(made[pre] != NULL);
@@ -85,7 +85,7 @@ static fr_tokenizer *spelled_tokenizer(input *in, size_t pre)
         text_vocab_merge_bytes(&v, text, size);
     }
     v.bos = take_byte(in) & 1 ? UINT32_MAX : take_byte(in);
-    v.add_bos = true;
+    v.add_bos = FR_BOS_YES;
     fr_error_text e = {0};
     fr_tokenizer *t = text_vocab_make(&v, &e);
     require((t == NULL) == (e.status != FR_OK && e.text[0]));

@@ -552,7 +552,8 @@ static void compact(void)
     char scratch[32];
     fr_error_text e = {0};
     fr_vocab v;
-    fr_vocab_source s = {scratch, 303001, 151500, numbered_plain, NULL, numbered_merge, "qwen2", UINT32_MAX, UINT32_MAX, UINT32_MAX, false};
+    fr_vocab_source s = {scratch, 303001,     151500,     numbered_plain, NULL,     numbered_merge,
+                         "qwen2", UINT32_MAX, UINT32_MAX, UINT32_MAX,     FR_BOS_NO};
     CHECK_MSG(fr_vocab_init(&v, &s, &e) == FR_OK, "%s", e.text);
     CHECK_INT(fr_vocab_rank(&v, 0, 1 + 2 * 1234), 1234);
     CHECK(fr_vocab_rank(&v, 1, 1 + 2 * 1234) == UINT32_MAX);

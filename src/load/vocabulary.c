@@ -42,7 +42,7 @@ static uint32_t id_or_none(const gguf_meta *m, const char *key)
 fr_tokenizer *fr_vocabulary_read(const gguf_meta *m, fr_error_text *e)
 {
     gguf_string model = {0}, pre = {0};
-    char model_name[32] = "", pre_name[32] = "default";
+    char model_name[32] = "", pre_name[32] = "";
     if (gguf_str(m, "tokenizer.ggml.model", &model))
         copy_name(model_name, sizeof model_name, model);
     if (strcmp(model_name, "gpt2")) {
@@ -61,11 +61,21 @@ fr_tokenizer *fr_vocabulary_read(const gguf_meta *m, fr_error_text *e)
         return NULL;
     }
     size_t n_types = 0;
-    if (gguf_array(m, "tokenizer.ggml.token_type", &type, &n_types) && n_types == s.n_tokens && type != GGUF_STRING && type != GGUF_F32)
+    if (gguf_array(m, "tokenizer.ggml.token_type", &type, &n_types)) {
+        if (n_types != s.n_tokens || type == GGUF_STRING || type == GGUF_F32) {
+            fr_fail(e, FR_BAD_MODEL,
+                    "tokenizer.ggml.token_type does not give one number for each of the %zu tokens: the file is damaged or a failed "
+                    "conversion",
+                    s.n_tokens);
+            return NULL;
+        }
         s.type = source_type;
+    }
     s.bos = id_or_none(m, "tokenizer.ggml.bos_token_id");
     s.eos = id_or_none(m, "tokenizer.ggml.eos_token_id");
     s.eot = id_or_none(m, "tokenizer.ggml.eot_token_id");
-    gguf_bool(m, "tokenizer.ggml.add_bos_token", &s.add_bos);
+    bool add_bos;
+    if (gguf_bool(m, "tokenizer.ggml.add_bos_token", &add_bos))
+        s.add_bos = add_bos ? FR_BOS_YES : FR_BOS_NO;
     return fr_tokenizer_new(&s, e);
 }
