@@ -237,7 +237,8 @@ test("run.json", () => {
   assert.equal(r.tokens.length, r.usage.completion_tokens);
   assert.equal(r.usage.prompt_tokens, json(["tokenize", talker(), ...prompt]).ids.length);
   assert.deepEqual(r.widths, { 1: r.steps });
-  assert.ok(r.steps >= r.tokens.length - 1 && r.submits > 0 && r.dispatches_per_step > 0);
+  assert.deepEqual([r.steps, r.tau], [40, 1], "each step chose a token of the answer");
+  assert.ok(r.submits > 0 && r.dispatches_per_step > 0);
 });
 
 test("run.length", () => {
@@ -254,6 +255,8 @@ test("run.ends_by_itself", () => {
   const r = json(["run", tiny(), ...prompt, "--raw", "-n", "40"]);
   assert.equal(r.finish_reason, "stop");
   assert.ok(r.tokens.length < 40);
+  assert.equal(r.steps, r.tokens.length + 1, "one step chose the end token");
+  assert.equal(r.tau, r.tokens.length / r.steps);
 });
 
 test("run.loop_is_greedy", () => {
@@ -366,6 +369,7 @@ test("run.chat", () => {
   assert.equal(r.text, "The answer to this classic math problem is 4.");
   assert.equal(r.finish_reason, "stop");
   assert.equal(r.usage.prompt_tokens, 37);
+  assert.equal(r.dispatches_per_step, 6 * 30 + 3, "six a layer; embed, head and advance");
   // The same prompt, its template written out by hand.
   const system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
   const text = `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\n${question}<|im_end|>\n<|im_start|>assistant\n`;
