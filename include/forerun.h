@@ -109,7 +109,8 @@ void fr_device_lost(fr_engine *, const char *message);
 void fr_device_error(fr_engine *, const char *message);
 
 /* Starts a request over `ids` (the whole prompt; what the KV cache already holds of it is not computed again).
- * FR_BAD_ARGUMENT: empty, longer than the context, an id outside the vocabulary, not FR_STATE_READY. */
+ * FR_BAD_ARGUMENT: empty, as long as the context or longer (the answer needs room), an id outside the vocabulary, an unknown mode, a
+ * window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of memory, which ends the engine. */
 fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
 /* Ends the request in flight at the next window; poll until FR_STATE_READY. Harmless otherwise. */
 void fr_abort(fr_engine *);
@@ -153,7 +154,7 @@ typedef enum fr_stat_id {
     FR_STAT_PROMPT_TOKENS,
     FR_STAT_CACHED_TOKENS,      /* of the prompt, already in the KV cache */
     FR_STAT_COMPLETION_TOKENS,
-    FR_STAT_STEPS,              /* decode steps that did work */
+    FR_STAT_STEPS,              /* steps that chose a token, an end token included: the last one of the prompt, and what follows */
     FR_STAT_WINDOW,             /* W of the last request */
     FR_STAT_DISPATCHES_PER_STEP,
     FR_STAT_BYTES_PER_STEP,     /* weights and KV read by a decode step at its last position */

@@ -269,14 +269,13 @@ export class Core {
 
   /** Starts a request over a prompt; throws if it can't be. The caller then awaits run(). */
   begin(ids: Uint32Array, request: CoreRequest): void {
-    const context = this.stat("CONTEXT");
-    if (ids.length >= context)
-      throw new ContextError(`the prompt has ${ids.length} tokens and the context holds ${context}, answer included: shorten it or load with a larger context`);
     const p = this.#alloc(4 * ids.length);
     new Uint32Array(this.#wasm.memory.buffer, p, ids.length).set(ids);
     try {
-      this.#withStrings(request.stop, stop => this.#check(this.#wasm.generate(this.#engine, p, ids.length, names.mode[request.mode],
-        request.maxTokens, request.window, stop, request.stop.length, Number(request.ignoreEos))));
+      const status = this.#withStrings(request.stop, stop => this.#wasm.generate(this.#engine, p, ids.length, names.mode[request.mode],
+        request.maxTokens, request.window, stop, request.stop.length, Number(request.ignoreEos)));
+      if (status === names.status.BAD_ARGUMENT && ids.length >= this.stat("CONTEXT")) throw new ContextError(this.#failure().message);
+      this.#check(status);
     } finally {
       this.#wasm.release(p);
     }
