@@ -56,8 +56,8 @@ static bool load(rig *r, const uint8_t *file, size_t size)
             r->host.pump(r->host.user);
     while (good(r) && fr_loader_end(r->loader, &done, &r->error) == FR_OK && !done)
         r->host.pump(r->host.user);
-    if (good(r))
-        fr_forward_loaded(r->forward, &r->error);
+    for (done = false; good(r) && fr_forward_loaded(r->forward, &done, &r->error) == FR_OK && !done;)
+        r->host.pump(r->host.user);
     while (good(r) && !fr_gpu_upload_idle(r->gpu))
         r->host.pump(r->host.user);
     return good(r);

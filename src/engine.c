@@ -167,8 +167,7 @@ static void poll_loading(fr_engine *e)
         loading(e, fr_loader_feed(e->loader, NULL, 0, &used, &e->load_error)); /* what the device refused before */
         return;
     }
-    if (loading(e, fr_loader_end(e->loader, &done, &e->load_error)) == FR_OK && done &&
-        loading(e, fr_forward_loaded(e->forward, &e->load_error)) == FR_OK)
+    if (loading(e, fr_loader_end(e->loader, &done, &e->load_error)) == FR_OK && done)
         e->state = FR_STATE_PREPARING;
 }
 
@@ -176,7 +175,10 @@ static void poll_preparing(fr_engine *e)
 {
     if (e->compile_ms == 0 && !fr_gpu_compiling(e->gpu))
         e->compile_ms = fr_now(e) - e->compile_start_ms;
-    if (fr_gpu_compiling(e->gpu) || !fr_gpu_upload_idle(e->gpu))
+    bool done;
+    if (loading(e, fr_forward_loaded(e->forward, &done, &e->load_error)) != FR_OK)
+        return;
+    if (!done || fr_gpu_compiling(e->gpu) || !fr_gpu_upload_idle(e->gpu))
         return;
     e->load_ms = fr_now(e) - e->load_start_ms;
     e->state = FR_STATE_READY;

@@ -24,8 +24,7 @@ _Static_assert(sizeof(readback) == READBACK_BYTES, "layout of the state buffer")
 
 fr_status fr_session_init(fr_engine *e, fr_error_text *error)
 {
-    e->score_nodes = fr_forward_prefill_nodes(e->forward);
-    const uint64_t scores = (uint64_t)e->score_nodes * sizeof(fr_score_entry);
+    const uint64_t scores = (uint64_t)fr_forward_prefill_nodes(e->forward) * sizeof(fr_score_entry);
     for (int i = 0; i < FR_WINDOWS; i++)
         if (!(e->windows[i].readback = fr_gpu_buffer(e->gpu, "read-back", FR_BUFFER_READBACK,
                                                      scores > READBACK_BYTES ? scores : READBACK_BYTES, error)))
@@ -169,7 +168,6 @@ static void submitted(fr_engine *e, fr_window *w)
 {
     fr_gpu_submit(e->gpu);
     fr_gpu_map(e->gpu, w->readback);
-    w->in_flight = true;
     e->in_flight++;
 }
 
@@ -256,12 +254,14 @@ static void finish_with_error(fr_engine *e, const char *what)
 /* Keys and values may hold what is no number, so nothing in the cache is of use any more. */
 static void finish_not_finite(fr_engine *e, uint32_t position)
 {
+    e->cache_end = 0;
+    if (e->run.finish != FR_FINISH_NONE)
+        return; /* the answer was complete before */
     e->error = (fr_error_text){0};
     fr_fail(&e->error, FR_FAILED,
             "the model gave no finite logits at position %u on adapter \"%s\": try another adapter, or check the model file", position,
             e->adapter);
     finish(&e->run, FR_FINISH_ERROR);
-    e->cache_end = 0;
 }
 
 static void take_token(fr_engine *e, uint32_t id)
@@ -346,7 +346,6 @@ static bool read_oldest(fr_engine *e)
         read_scores(e, w);
     else
         read_control(e, w);
-    w->in_flight = false;
     e->in_flight--;
     e->oldest = (e->oldest + 1) % FR_WINDOWS;
     return true;

@@ -15,8 +15,7 @@ enum {
 
 /* One submission under way. */
 typedef struct fr_window {
-    fr_buffer *readback; /* Control and ring; or the scores of one step */
-    bool in_flight;
+    fr_buffer *readback; /* of Control and ring, or of the scores of one step */
     uint32_t first;      /* scoring: index of the step's first token */
     uint32_t nodes;
 } fr_window;
@@ -68,7 +67,6 @@ struct fr_engine {
     uint32_t history_end;   /* ids known to the host */
     uint32_t cache_end;     /* of these, keys and values in the cache */
     uint32_t dispatches;    /* of the last decode step */
-    uint32_t score_nodes;   /* room of the read-back buffers in scores */
 };
 
 double fr_now(const fr_engine *);

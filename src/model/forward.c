@@ -6,6 +6,11 @@
 
 #include "model/kernels.h"
 
+enum {
+    ROPE_ROWS = 64,      /* positions written at once */
+    ROPE_BYTES = 1 << 20 /* of the rotary table, computed in one call */
+};
+
 /* A recorded dispatch. */
 typedef struct command {
     const fr_pipeline *pipeline;
@@ -41,6 +46,9 @@ struct fr_forward {
     fr_gpu_Params *entries;
     uint32_t n_entries, entries_room;
     fr_error_text failure; /* of a command list that can't be built */
+    double *frequencies;   /* [head_dim / 2], once the weights are complete */
+    float *rope_rows;      /* [ROPE_ROWS][head_dim] to write next; rope_filled of them are computed */
+    uint32_t rope_done, rope_filled;
 };
 
 /* ---- buffers ---- */
@@ -67,7 +75,7 @@ static fr_status make_kv_buffers(fr_forward *f, fr_error_text *e)
 {
     const uint64_t layer = layer_kv_bytes(f), limit = fr_gpu_get_limits(f->gpu)->binding;
     if (layer > limit)
-        return fr_fail(e, FR_BAD_ARGUMENT,
+        return fr_fail(e, FR_NO_GPU,
                        "a context of %u tokens needs %llu MiB a layer, the GPU's bindings hold %llu MiB: use a smaller context",
                        f->shape.context, (unsigned long long)(layer >> 20), (unsigned long long)(limit >> 20));
     f->layers_per_kv = (uint32_t)(limit / layer);
@@ -88,27 +96,57 @@ static fr_status make_kv_buffers(fr_forward *f, fr_error_text *e)
     return FR_OK;
 }
 
-/* Cosine and sine of every position and pair, behind the vectors that come from the file. Double precision: the table is the same on every
- * device, and no shader's cos() is trusted with large angles. */
-fr_status fr_forward_loaded(fr_forward *f, fr_error_text *e)
+/* ---- the rotary table ---- */
+
+static bool start_rope(fr_forward *f)
 {
     const uint32_t pairs = f->config->head_dim / 2;
-    float *row = malloc(sizeof(float) * 2 * pairs);
-    if (!row)
-        return fr_fail(e, FR_FAILED, "out of memory");
-    for (uint32_t position = 0; position < f->shape.context; position++) {
-        for (uint32_t i = 0; i < pairs; i++) {
-            double frequency = pow(f->config->rope_base, -2.0 * i / f->config->rope_dims) * f->config->rope_scale;
-            if (f->weights->rope_factors)
-                frequency /= f->weights->rope_factors[i];
-            row[2 * i] = (float)cos(position * frequency);
-            row[2 * i + 1] = (float)sin(position * frequency);
-        }
-        fr_gpu_write(f->gpu, f->vectors, (f->shape.rope_at + (uint64_t)position * 2 * pairs) * 4, row, sizeof(float) * 2 * pairs);
+    f->frequencies = malloc(sizeof *f->frequencies * pairs);
+    f->rope_rows = malloc(sizeof *f->rope_rows * ROPE_ROWS * 2 * pairs);
+    if (!f->frequencies || !f->rope_rows)
+        return false;
+    for (uint32_t i = 0; i < pairs; i++) {
+        f->frequencies[i] = pow(f->config->rope_base, -2.0 * i / f->config->rope_dims) * f->config->rope_scale;
+        if (f->weights->rope_factors)
+            f->frequencies[i] /= f->weights->rope_factors[i];
     }
-    free(row);
+    return true;
+}
+
+static uint32_t fill_rope(fr_forward *f)
+{
+    const uint32_t pairs = f->config->head_dim / 2, left = f->shape.context - f->rope_done, rows = left < ROPE_ROWS ? left : ROPE_ROWS;
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t i = 0; i < pairs; i++) {
+            const double angle = (f->rope_done + r) * f->frequencies[i];
+            f->rope_rows[2 * (r * pairs + i)] = (float)cos(angle);
+            f->rope_rows[2 * (r * pairs + i) + 1] = (float)sin(angle);
+        }
+    return rows;
+}
+
+/* Cosine and sine of every position and pair, behind the vectors that come from the file. Double precision: the table is the same on every
+ * device, and no shader's cos() is trusted with large angles. Some of it at a time: a table for 131,072 tokens has 64 MiB and takes a
+ * second. */
+fr_status fr_forward_loaded(fr_forward *f, bool *done, fr_error_text *e)
+{
+    const size_t row = sizeof(float) * f->config->head_dim;
+    *done = false;
+    if (!f->rope_rows && !start_rope(f))
+        return fr_fail(e, FR_FAILED, "out of memory");
+    for (size_t bytes = 0; f->rope_done < f->shape.context; f->rope_done += f->rope_filled, f->rope_filled = 0, bytes += ROPE_ROWS * row) {
+        if (bytes >= ROPE_BYTES)
+            return FR_OK;
+        if (!f->rope_filled)
+            f->rope_filled = fill_rope(f);
+        if (!fr_gpu_upload(f->gpu, f->vectors, 4 * (uint64_t)f->shape.rope_at + f->rope_done * row, f->rope_rows, f->rope_filled * row))
+            return FR_OK;
+    }
+    *done = true;
     return FR_OK;
 }
+
+/* ---- all buffers ---- */
 
 static fr_status make_buffers(fr_forward *f, fr_error_text *e)
 {
@@ -517,6 +555,8 @@ void fr_forward_free(fr_forward *f)
     free_bucket(&f->decode);
     free_bucket(&f->prefill);
     free(f->entries);
+    free(f->frequencies);
+    free(f->rope_rows);
     free(f->groups);
     free(f->kv);
     free(f);

@@ -30,8 +30,9 @@ typedef struct fr_score_entry { /* one vec4f of SCORE in work */
 fr_forward *fr_forward_new(fr_gpu *, const fr_config *, const fr_weights *, uint32_t context, fr_error_text *);
 void fr_forward_free(fr_forward *);
 
-/* The weights are complete: writes what is computed from them (the rotary table needs the factors of the file). */
-fr_status fr_forward_loaded(fr_forward *, fr_error_text *);
+/* The weights are complete: writes what is computed from them (the rotary table needs the factors of the file). To be called until *done:
+ * it writes only as much as the device takes, and a call does not last long. */
+fr_status fr_forward_loaded(fr_forward *, bool *done, fr_error_text *);
 
 /* Buffers that the loader's sink fills (loader.h numbering). */
 fr_buffer *fr_forward_weight_buffer(const fr_forward *, uint32_t sink_buffer);
