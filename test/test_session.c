@@ -331,6 +331,29 @@ static void score_predicts_answer(void)
     close_rig(&r);
 }
 
+/* Nine query heads of 128 dimensions for one key head take 15,888 bytes of workgroup memory, ten 16,800; the default limit is 16,384. */
+static void workgroup_memory(void)
+{
+    for (uint32_t heads = 9; heads <= 10; heads++) {
+        const tiny_model m = {.layers = 1, .dim = 64, .heads = heads, .kv_heads = 1, .head_dim = 128, .type = "q8_0"};
+        rig r = open_engine(64, true);
+        size_t size, used;
+        uint8_t *bytes = tiny_model_bytes(&m, &size);
+        CHECK(bytes);
+        if (heads == 9) {
+            feed(&r, bytes, size);
+            drive(&r, FR_STATE_READY);
+        } else {
+            CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_NO_GPU);
+            CHECK_MSG(strstr(fr_error(r.engine), "maxComputeWorkgroupStorageSize is 16384") && strstr(fr_error(r.engine), "needs 16800"),
+                      "%s", fr_error(r.engine));
+            CHECK_INT(fr_poll(r.engine), FR_STATE_FAILED);
+        }
+        free(bytes);
+        close_rig(&r);
+    }
+}
+
 static fr_status ignore(void *user, fr_error_text *e)
 {
     (void)user, (void)e;
@@ -445,6 +468,7 @@ const fr_test session_tests[] = {
      refused_while_loading},
     {"session.score", "teacher forcing predicts the model's own greedy answer; aborts", score_predicts_answer},
     {"session.not_finite", "logits that are no numbers end the request with an error, and nothing of it is used again", not_finite},
+    {"session.workgroup_memory", "a model whose attention does not fit the adapter is refused with limit and need", workgroup_memory},
     {"session.stop_strings", "a stop string ends the text before it", stop_strings},
     {"session.device_lost", "a lost device ends the request and the engine with one clear error", device_lost},
     {0},

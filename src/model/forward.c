@@ -296,9 +296,11 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l)
         add_matrix(f, list, b, &base, l, &layer->qkv[i], FR_PART_QKV, row, fr_kernel_qkv(b->kernels, &layer->qkv[i]));
 
     const fr_group *group = group_of(f, layer->o.parts[0].pool, l);
-    const fr_attention *a = fr_kernel_attention(b->kernels);
+    const fr_attention *a = fr_kernel_attention(b->kernels, &f->failure);
     const uint32_t entry = entry_of(f, &base);
-    if (a->merge) {
+    if (!a)
+        return;
+    if (a->split) {
         add(f, list,
             (command){.pipeline = a->attend,
                       .group = group,

@@ -9,8 +9,6 @@
 #include "gpu/gpu.h"
 #include "model/weights.h"
 
-enum { FR_CHUNK = 32 }; /* positions per attention chunk: part of the reduction order */
-
 typedef struct fr_forward fr_forward;
 
 /* What a step ends with. */

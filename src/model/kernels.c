@@ -36,7 +36,7 @@ static uint32_t take(uint32_t *end, uint32_t size)
 
 void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weights *w, uint32_t context)
 {
-    context = over(context, 32) * 32; /* keys lie in blocks of 32 slots */
+    context = over(context, FR_CHUNK) * FR_CHUNK; /* keys lie in blocks of 32 slots */
     *s = (fr_shape){.context = context};
     s->max_nodes = fr_gpu_get_limits(gpu)->is_cpu ? 32 : 256;
     s->kv_stride = c->n_kv_heads * context * (c->head_dim / 8);
@@ -47,8 +47,8 @@ void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weight
     s->act_h = take(&s->act_size, n * (c->ffn_dim / FR_BLOCK) * 3);
     s->x_at = take(&s->work_size, n * (c->dim / 4));
     s->q_at = take(&s->work_size, n * (heads / 4));
-    s->part_at = take(&s->work_size, over(context, 32) * (heads / 4));
-    s->ml_at = take(&s->work_size, over(context, 32) * c->n_heads);
+    s->part_at = take(&s->work_size, context / FR_CHUNK * (heads / 4));
+    s->ml_at = take(&s->work_size, context / FR_CHUNK * c->n_heads);
     s->head_at = take(&s->work_size, n * (over(c->vocab, ROWS_MIN) + 8));
     s->score_at = take(&s->work_size, n);
 }
@@ -240,33 +240,61 @@ fr_pipeline *fr_kernel_embed(fr_kernel_set *k, const fr_matrix *m)
     return k->embed[m->type];
 }
 
+uint32_t fr_attention_split_bytes(const fr_config *c, uint32_t threads)
+{
+    const uint32_t rows = c->n_heads / c->n_kv_heads;
+    return rows * c->head_dim * 4 /* query */ + rows * FR_CHUNK * 4 /* score */ + threads * 16 /* part */;
+}
+
+uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes)
+{
+    const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), padded = over(rows, 4) * 4;
+    return padded * c->head_dim * 4 /* query */ + padded * FR_CHUNK * 4 /* score */ + rows * c->head_dim * 4 /* val */ +
+           rows * 16 /* running */ + rows * c->head_dim / 4 * 3 * 4 /* q_max, q_square, q_sum */;
+}
+
+/* False with the error if even the smallest workgroup needs more than the adapter has. */
+static bool attention_fits(const fr_kernel_set *k, uint32_t bytes, fr_error_text *e)
+{
+    const uint32_t room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
+    if (bytes <= room)
+        return true;
+    fr_fail(
+        e, FR_NO_GPU,
+        "the GPU's maxComputeWorkgroupStorageSize is %u, attention with %u query heads of %u dimensions for each key head needs %u: try "
+        "another adapter or model",
+        room, k->config->n_heads / k->config->n_kv_heads, k->config->head_dim, bytes);
+    return false;
+}
+
 static uint32_t stream_nodes(const fr_kernel_set *k)
 {
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
-    const uint32_t row = k->config->head_dim * 11 + 8 * 16 + 16; /* query, values, their quantisation; scores; running state */
     /* two groups of four rows on a GPU: more rows a workgroup leave too few workgroups; on a CPU adapter they only save loads
        (doc/performance.md) */
     uint32_t nodes = (fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 8) / group;
     nodes = nodes ? nodes : 1;
     while (nodes & (nodes - 1))
         nodes--; /* a power of two divides every bucket */
-    while (nodes > 1 && (nodes > k->nodes || nodes * group * row > room))
+    while (nodes > 1 && (nodes > k->nodes || fr_attention_stream_bytes(k->config, nodes) > room))
         nodes /= 2;
     return nodes;
 }
 
-const fr_attention *fr_kernel_attention(fr_kernel_set *k)
+const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
 {
     fr_attention *a = &k->attention;
     if (a->attend)
         return a;
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
-    const bool split = k->nodes == 1;
+    a->split = k->nodes == 1;
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
     fr_kernel b;
-    if (!split) {
+    if (!a->split) {
         const uint32_t threads = 64;
         a->tile_nodes = stream_nodes(k);
+        if (!attention_fits(k, fr_attention_stream_bytes(k->config, a->tile_nodes), e))
+            return NULL;
         common(&b, k, threads, false);
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "QNODES", a->tile_nodes);
@@ -279,6 +307,8 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k)
         return a;
     }
     const uint32_t threads = l->is_cpu ? 64 : group <= 2 ? 64 : group <= 4 ? 128 : 256;
+    if (!attention_fits(k, fr_attention_split_bytes(k->config, threads), e))
+        return NULL;
     common(&b, k, threads, false);
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_piece(&b, "lib/attend");
@@ -286,6 +316,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k)
     a->attend = fr_kernel_build(&b, k->gpu, "attend_split", false);
     a->merge_blocks = 2;
     common(&b, k, a->merge_blocks * FR_BLOCK, false);
+    fr_kernel_u32(&b, "CHUNK", FR_CHUNK);
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
     fr_kernel_piece(&b, "lib/online");
