@@ -126,7 +126,7 @@ static fr_status start(fr_engine *engine, const run_options *o, const fr_text *t
         status = fr_error_status(engine) == FR_OK ? FR_FAILED : fr_error_status(engine);
     else
         status = fr_fail(err, n == SIZE_MAX ? FR_BAD_ARGUMENT : FR_FAILED,
-                         n == SIZE_MAX ? "the prompt can't be tokenised; is it UTF-8?" : "out of memory for a prompt of %zu tokens", n);
+                         n == SIZE_MAX ? "the prompt can't be tokenised" : "out of memory for a prompt of %zu tokens", n);
     free(ids);
     return status == FR_OK ? FR_OK : fr_fail(err, status, "%s", fr_error(engine));
 }

@@ -1,8 +1,8 @@
 /* engine.c: opening, loading, text and numbers. session.c has the requests. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "load/vocabulary.h"
 #include "session.h"
 
@@ -22,13 +22,6 @@ void fr_engine_fail(fr_engine *e)
 
 /* ---- opening and loading ---- */
 
-static void copy_text(char *to, size_t room, gguf_string s)
-{
-    const size_t n = s.size < room - 1 ? s.size : room - 1;
-    memcpy(to, s.data, n);
-    to[n] = 0;
-}
-
 /* The header of the file is complete: everything that has a size gets it now. */
 static fr_status on_plan(void *user, const fr_config *config, const fr_weights *weights, const gguf_meta *meta, fr_error_text *error)
 {
@@ -41,7 +34,7 @@ static fr_status on_plan(void *user, const fr_config *config, const fr_weights *
     gguf_str(meta, "tokenizer.chat_template", &text);
     fr_chat_detect(&e->chat, text.data, text.size, e->tokenizer);
     if (gguf_str(meta, "general.name", &text))
-        copy_text(e->name, sizeof e->name, text);
+        fr_line_copy(e->name, sizeof e->name, text.data, text.size);
     e->context = e->options.context                        ? e->options.context
                  : config->train_context < DEFAULT_CONTEXT ? config->train_context
                                                            : DEFAULT_CONTEXT;
@@ -67,7 +60,8 @@ fr_engine *fr_open(const fr_device *device, const fr_options *options)
     e->device = *device;
     if (options)
         e->options = *options;
-    snprintf(e->adapter, sizeof e->adapter, "%s", device->name ? device->name : "");
+    const char *adapter = device->name ? device->name : "";
+    fr_line_copy(e->adapter, sizeof e->adapter, adapter, strlen(adapter));
     e->device.name = e->adapter;
     e->state = FR_STATE_LOADING;
     e->gpu = fr_gpu_new(&e->device, e->options.portable, &e->error);
@@ -240,12 +234,22 @@ static size_t give_ids(uint32_t *found, size_t n, uint32_t *ids, size_t cap)
     return n;
 }
 
+static bool has_vocabulary(fr_engine *e)
+{
+    if (!e->tokenizer)
+        fr_engine_refuse(e, FR_BAD_ARGUMENT, "there is no vocabulary yet: feed the model first");
+    return e->tokenizer != NULL;
+}
+
 size_t fr_tokenize(fr_engine *e, const char *text, size_t size, bool special, uint32_t *ids, size_t cap)
 {
     uint32_t *found = NULL;
     size_t n = 0;
-    if (!e->tokenizer || !fr_tokenizer_encode(e->tokenizer, text, size, special, true, &found, &n)) {
+    if (!has_vocabulary(e))
+        return SIZE_MAX;
+    if (!fr_tokenizer_encode(e->tokenizer, text, size, special, true, &found, &n)) {
         free(found);
+        fr_engine_refuse(e, FR_FAILED, "out of memory for the tokens of a text: give less at a time");
         return SIZE_MAX;
     }
     return give_ids(found, n, ids, cap);
@@ -262,12 +266,11 @@ size_t fr_chat(fr_engine *e, const fr_message *messages, size_t n, uint32_t *ids
     uint32_t *found = NULL;
     size_t n_found = 0;
     fr_error_text error = {0};
-    if (!e->tokenizer)
+    if (!has_vocabulary(e))
         return SIZE_MAX;
     if (fr_chat_encode(&e->chat, e->tokenizer, messages, n, &found, &n_found, &error) != FR_OK) {
         free(found);
-        if (e->state != FR_STATE_FAILED)
-            e->error = error;
+        fr_engine_refuse(e, error.status, error.text);
         return SIZE_MAX;
     }
     return give_ids(found, n_found, ids, cap);

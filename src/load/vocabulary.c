@@ -2,12 +2,7 @@
 
 #include <string.h>
 
-static void copy_name(char *to, size_t room, gguf_string s)
-{
-    const size_t n = s.size < room - 1 ? s.size : room - 1;
-    memcpy(to, s.data, n);
-    to[n] = 0;
-}
+#include "base/line.h"
 
 static gguf_string token_text(const gguf_meta *m, size_t i)
 {
@@ -44,14 +39,14 @@ fr_tokenizer *fr_vocabulary_read(const gguf_meta *m, fr_error_text *e)
     gguf_string model = {0}, pre = {0};
     char model_name[32] = "", pre_name[32] = "";
     if (gguf_str(m, "tokenizer.ggml.model", &model))
-        copy_name(model_name, sizeof model_name, model);
+        fr_line_copy(model_name, sizeof model_name, model.data, model.size);
     if (strcmp(model_name, "gpt2")) {
         fr_fail(e, FR_BAD_MODEL, "tokenizer \"%s\" is not supported: use a model with byte-level BPE (tokenizer.ggml.model = gpt2)",
                 model_name);
         return NULL;
     }
     if (gguf_str(m, "tokenizer.ggml.pre", &pre))
-        copy_name(pre_name, sizeof pre_name, pre);
+        fr_line_copy(pre_name, sizeof pre_name, pre.data, pre.size);
     gguf_type type;
     fr_vocab_source s = {.user = (void *)(uintptr_t)m, .token = source_token, .merge = source_merge, .pre = pre_name};
     if (!gguf_array(m, "tokenizer.ggml.tokens", &type, &s.n_tokens) || type != GGUF_STRING ||
