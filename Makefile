@@ -216,7 +216,7 @@ test-unit: $(BUILD)/test $(MODEL_CACHED) | system-browser
 	@$(BUILD)/test $(addprefix --only ,$(ONLY))
 test-asan: asan | system-test
 	@$(BUILD)/asan/test --no-gpu $(addprefix --only ,$(ONLY))
-test-cli: native $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
+test-cli: native asan $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
 	@node test/cli_test.mjs
 test-web: web native $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
 	@cd web && npm test --silent

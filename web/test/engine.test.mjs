@@ -334,8 +334,8 @@ test("engine: loads from a File, given as bytes or as a stream too", async () =>
 
 test("engine: bad files give their error, and one line", async () => {
   const cases = {
-    "/page.gguf": ["ModelError", /HTML/], "/blank.html": ["ModelError", /HTML/], "/nothing.gguf": ["DownloadError", /404/], "/truncated.gguf": ["ModelError", /./],
-    "/headless.gguf": ["ModelError", /./], "/wrong-version.gguf": ["ModelError", /99/], "/forerun.wasm": ["ModelError", /not a GGUF/], "http://127.0.0.1:9/x.gguf": ["DownloadError", /can't be reached/],
+    "/page.gguf": ["ModelError", /HTML/], "/blank.html": ["ModelError", /HTML/], "/nothing.gguf": ["DownloadError", /404/], "/truncated.gguf": ["ModelError", /truncated/],
+    "/headless.gguf": ["ModelError", /truncated: it ends at byte 300/], "/wrong-version.gguf": ["ModelError", /99/], "/forerun.wasm": ["ModelError", /not a GGUF/], "http://127.0.0.1:9/x.gguf": ["DownloadError", /can't be reached/],
   };
   for (const [url, [name, message]] of Object.entries(cases)) {
     const end = await page.evaluate(url => outcome(Forerun.load(url)), url);
