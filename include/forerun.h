@@ -56,8 +56,8 @@ typedef enum fr_finish {
     FR_FINISH_ERROR   /* the request failed; fr_error() */
 } fr_finish;
 
-/* A WebGPU device made by the host, with the adapter's limits and as many of the features "subgroups" and
- * "timestamp-query" as it has. The engine takes its own reference of `device`. Strings are copied. */
+/* A WebGPU device made by the host, with the adapter's limits and the feature "subgroups" if it has it. The engine takes its own reference
+ * of `device`. Strings are copied. */
 typedef struct fr_device {
     void *device;              /* WGPUDevice */
     const char *name;          /* for people: vendor, architecture, description */

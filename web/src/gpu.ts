@@ -9,7 +9,7 @@ export interface AdapterRequest {
   portable?: boolean | undefined;
 }
 
-const FEATURES = ["subgroups", "timestamp-query"] as const satisfies GPUFeatureName[];
+const FEATURES = ["subgroups"] as const satisfies GPUFeatureName[];
 const LIMITS = [
   "maxBufferSize", "maxStorageBufferBindingSize", "maxStorageBuffersPerShaderStage", "maxComputeWorkgroupStorageSize",
   "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX", "maxComputeWorkgroupsPerDimension",
