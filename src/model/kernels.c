@@ -55,7 +55,8 @@ void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weight
 
 /* ---- choice of tiles ---- */
 
-static uint32_t round_up_2(uint32_t n)
+/* The smallest that is not less. */
+static uint32_t power_of_2(uint32_t n)
 {
     uint32_t p = 1;
     while (p < n)
@@ -75,7 +76,7 @@ static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tok
                          : (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
     if (l->is_cpu)
         return (tile){.rows = 64, .tokens = 1, .r = m->type == FR_W_Q8 ? 1 : 4, .t = 1, .lanes = 1};
-    const uint32_t most = round_up_2(m->leaves);
+    const uint32_t most = power_of_2(m->leaves);
     return (tile){.rows = 32, .tokens = 1, .r = 4, .t = 1, .lanes = most < 32 ? most : 32};
 }
 
@@ -137,7 +138,7 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     fr_kernel_u32(b, "ROWS", t.rows);
     fr_kernel_u32(b, "TOKS", t.tokens);
     fr_kernel_u32(b, "LANES", t.lanes);
-    fr_kernel_u32(b, "LANE_LEAVES", round_up_2(over(m->leaves, t.lanes)));
+    fr_kernel_u32(b, "LANE_LEAVES", power_of_2(over(m->leaves, t.lanes)));
     matrix_constants(b, m);
     fr_kernel_piece(b, t.t > 1 ? "lib/tile_r4t4" : t.r > 1 ? "lib/tile_r4t1" : "lib/tile_r1t1");
     fr_kernel_piece(b, "lib/products");
