@@ -11,13 +11,21 @@ static void lines(void)
         {"", ""},
         {"plain", "plain"},
         {"a\nb\tc\x1b[31m\x7f", "a b c [31m "},
-        {"\xc2\x9b" "31m \xc2\xa0\xc3\xa9", " 31m \xc2\xa0\xc3\xa9"},           /* C1's CSI; no-break space stays */
+        {"\xc2\x9b"
+         "31m \xc2\xa0\xc3\xa9",
+         " 31m \xc2\xa0\xc3\xa9"},           /* C1's CSI; no-break space stays */
         {"\xe6\x97\xa5\xf0\x9f\x98\x80", "\xe6\x97\xa5\xf0\x9f\x98\x80"},
         {"a\xe6\x97", "a"},                                                   /* cut */
         {"a\xf0\x9f\x98", "a"},
         {"a\xc3", "a"},
-        {"a\xe6\x97" "b\xff\x80", "a??b??"},
-        {"\xc0\xaf\xe0\x80\x80\xed\xa0\x80\xf4\x90\x80\x80\xf5", "??" "???" "???" "????" "?"}, /* overlong, surrogate, too large */
+        {"a\xe6\x97"
+         "b\xff\x80",
+         "a??b??"},
+        {"\xc0\xaf\xe0\x80\x80\xed\xa0\x80\xf4\x90\x80\x80\xf5", "??"
+                                                                 "???"
+                                                                 "???"
+                                                                 "????"
+                                                                 "?"}, /* overlong, surrogate, too large */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[64];

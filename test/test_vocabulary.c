@@ -99,9 +99,9 @@ static void bos_by_stamp(void)
     static const struct {
         const char *pre;
         bool add;
-    } cases[] = {{"llama3", true},   {"llama-v3", true},         {"llama-bpe", true}, {"smaug-bpe", false}, {"gpt-2", false},
-                 {"qwen2", false},   {"deepseek-r1-qwen", false}, {"smollm", false},   {"starcoder", false}, {"refact", false},
-                 {"codeshell", false}};
+    } cases[] = {{"llama3", true},     {"llama-v3", true}, {"llama-bpe", true},         {"smaug-bpe", false},
+                 {"gpt-2", false},     {"qwen2", false},   {"deepseek-r1-qwen", false}, {"smollm", false},
+                 {"starcoder", false}, {"refact", false},  {"codeshell", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int key = -1; key < 2; key++) {
             const file f = {cases[i].pre, key, 5, GGUF_I32};
@@ -201,8 +201,8 @@ static void told_by_tokens(void)
             family f = cases[i].f;
             fr_error_text e = {0};
             const size_t n = (f.id[0] > f.id[1] ? f.id[0] : f.id[1]) + 1;
-            const fr_vocab_source s = {&f, n, 0, family_token, NULL, family_token, said ? "default" : NULL, UINT32_MAX, UINT32_MAX, UINT32_MAX,
-                                       FR_BOS_BY_STAMP};
+            const fr_vocab_source s = {&f,         n,          0,          family_token,   NULL, family_token, said ? "default" : NULL,
+                                       UINT32_MAX, UINT32_MAX, UINT32_MAX, FR_BOS_BY_STAMP};
             fr_tokenizer *t = fr_tokenizer_new(&s, &e);
             CHECK_MSG(!t == !cases[i].name, "case %zu: %s", i, t ? "accepted" : e.text);
             if (t)
