@@ -29,10 +29,10 @@ typedef struct fr_run {
     uint32_t window;        /* W */
     uint32_t prompt;        /* tokens of the prompt */
     uint32_t cached;        /* of these, in the cache from before */
-    uint32_t limit;         /* positions at which the request is complete */
+    uint32_t limit;         /* tokens, prompt included, at which the request is complete */
     uint32_t submitted;     /* positions that will be processed once everything submitted has run */
     uint32_t emitted;       /* tokens read from the ring */
-    uint32_t shown;         /* of these, before a stop string */
+    uint32_t shown;         /* of these, up to the one that completed a stop string, or an abort */
     uint32_t epoch;
     uint32_t steps;
     bool stopping;          /* nothing more is submitted */

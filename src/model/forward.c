@@ -208,7 +208,7 @@ static const fr_group *group_of(fr_forward *f, uint32_t pool, uint32_t layer)
     return *g;
 }
 
-/* Index of an entry with these parameters, made if there is none like it among the last few. */
+/* Index of an entry with these parameters, made if there is none like it. */
 static uint32_t entry_of(fr_forward *f, const fr_gpu_Params *p)
 {
     for (uint32_t i = 0; i < f->n_entries; i++)
