@@ -44,44 +44,44 @@ typedef enum fr_state {
     FR_STATE_FAILED      /* for good: fr_error() says why; only fr_close() is left */
 } fr_state;
 
-/* Decoding modes, which give the same tokens: `greedy` reads every token back before the next step, `loop` lets the GPU go on. The modes of
- * the paper that draft, tree and adaptive, have no values yet; whatever is not in the list is refused with FR_BAD_ARGUMENT. */
+/* Decoding modes, which give the same tokens: `greedy` reads every token back before the next step, `loop` lets the GPU go
+ * on. The modes of the paper that draft, tree and adaptive, have no values yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
 typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP } fr_mode;
 
 typedef enum fr_finish {
-    FR_FINISH_NONE, /* still running, or no request yet */
-    FR_FINISH_STOP, /* the model ended its turn (an end token) or a stop string was met */
+    FR_FINISH_NONE,   /* still running, or no request yet */
+    FR_FINISH_STOP,   /* the model ended its turn (an end token) or a stop string was met */
     FR_FINISH_LENGTH, /* max_tokens reached or the context is full */
-    FR_FINISH_ABORT, /* fr_abort() */
-    FR_FINISH_ERROR /* the request failed, fr_error() says why; the engine is ready for the next one unless its state says otherwise */
+    FR_FINISH_ABORT,  /* fr_abort() */
+    FR_FINISH_ERROR   /* the request failed, fr_error() says why; the engine takes the next one, unless it is FR_STATE_FAILED */
 } fr_finish;
 
-/* A WebGPU device made by the host, with the adapter's limits and the feature "subgroups" if it has it. The engine takes its own reference
- * of `device`. Strings are copied. */
+/* A WebGPU device made by the host, with the adapter's limits and the feature "subgroups" if it has that. The engine takes
+ * its own reference of `device`. Strings are copied. */
 typedef struct fr_device {
-    void *device; /* WGPUDevice */
-    const char *name; /* for people: vendor, architecture, description */
-    bool is_cpu; /* a software adapter such as SwiftShader */
-    bool has_subgroups; /* the device was created with the feature */
-    uint32_t subgroup_min; /* of the adapter; 0 if unknown */
+    void *device;              /* WGPUDevice */
+    const char *name;          /* for people: vendor, architecture, description */
+    bool is_cpu;               /* a software adapter such as SwiftShader */
+    bool has_subgroups;        /* the device was created with the feature */
+    uint32_t subgroup_min;     /* of the adapter; 0 if unknown */
     uint32_t subgroup_max;
-    double (*now_ms)(void *); /* a monotonic clock for the timings in fr_stat(); NULL: timings are 0 */
+    double (*now_ms)(void *);  /* a monotonic clock for the timings in fr_stat(); NULL: timings are 0 */
     void *now_user;
 } fr_device;
 
-/* Zero means default everywhere. */
+/* Zero means default everywhere. A context larger than the model was trained for ends the load with FR_BAD_ARGUMENT. */
 typedef struct fr_options {
-    uint32_t context; /* tokens of KV cache; default min(the model's training context, 4096) */
-    bool portable; /* ignore optional features and use the default limits of WebGPU only (tests) */
+    uint32_t context;          /* tokens of KV cache; default min(the model's training context, 4096) */
+    bool portable;             /* ignore optional features and use the default limits of WebGPU only (tests) */
 } fr_options;
 
 typedef struct fr_request {
-    fr_mode mode; /* default FR_MODE_GREEDY is 0; hosts that want the fast one say FR_MODE_LOOP */
-    uint32_t max_tokens; /* at most this many new tokens; default: until the context is full */
-    uint32_t window; /* W, steps per command buffer in `loop`, 1 to 16; default chosen by the engine */
-    const char *const *stop; /* stop strings, not part of the text; copied */
-    size_t n_stop; /* at most 16 */
-    bool ignore_eos; /* benchmarks: an end token is an ordinary token */
+    fr_mode mode;              /* default FR_MODE_GREEDY is 0; hosts that want the fast one say FR_MODE_LOOP */
+    uint32_t max_tokens;       /* at most this many new tokens; default: until the context is full */
+    uint32_t window;           /* W, steps per command buffer in `loop`, 1 to 16; default chosen by the engine */
+    const char *const *stop;   /* stop strings, not part of the text; copied */
+    size_t n_stop;             /* at most 16 */
+    bool ignore_eos;           /* benchmarks: an end token is an ordinary token */
 } fr_request;
 
 typedef struct fr_engine fr_engine;
@@ -95,8 +95,8 @@ const char *fr_error(const fr_engine *);
 fr_status fr_error_status(const fr_engine *);
 
 /* Takes up to `size` bytes of the GGUF file, any number at a time, in order. *used < size means that the device must
- * catch up: poll, then feed the rest. An error moves the engine to FR_STATE_FAILED, but for FR_BAD_ARGUMENT behind fr_feed_end(): an engine
- * holds one model, and stays as it is. */
+ * catch up: poll, then feed the rest. An error moves the engine to FR_STATE_FAILED, but for FR_BAD_ARGUMENT behind
+ * fr_feed_end(): an engine holds one model, and stays as it is. */
 fr_status fr_feed(fr_engine *, const void *bytes, size_t size, size_t *used);
 fr_status fr_feed_end(fr_engine *);
 /* Bytes of the file as its header promises them; 0 before the header is complete. */
@@ -110,66 +110,70 @@ void fr_device_lost(fr_engine *, const char *message);
 void fr_device_error(fr_engine *, const char *message);
 
 /* Starts a request over `ids` (the whole prompt; what the KV cache already holds of it is not computed again).
- * FR_BAD_ARGUMENT: empty, as long as the context or longer (the answer needs room), an id outside the vocabulary, an unknown mode, a
- * window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of memory, which ends the engine. */
+ * FR_BAD_ARGUMENT: empty, as long as the context or longer (the answer needs room), an id outside the vocabulary, an
+ * unknown mode, a window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of memory,
+ * which ends the engine. */
 fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
 /* Ends the request in flight at the next window; poll until FR_STATE_READY. Harmless otherwise. */
 void fr_abort(fr_engine *);
-/* Forgets the KV cache: the next request computes its whole prompt. Does nothing unless the state is FR_STATE_READY; tokens and text of the
- * last request stay. */
+/* Forgets the KV cache: the next request computes its whole prompt. Does nothing unless the state is FR_STATE_READY; tokens
+ * and text of the last request stay. */
 void fr_reset(fr_engine *);
 
-/* Moves up to `size` bytes of new text out, always whole code points; returns how many. `size` is at least 4, or a code point may never
- * fit. What is not taken is dropped when the next request starts. A stop string and what follows it are no part of the text. */
+/* Moves up to `size` bytes of new text out, always whole code points; returns how many. `size` is at least 4, or a code
+ * point may never fit. What is not taken is dropped when the next request starts. A stop string and what follows it are
+ * no part of the text. */
 size_t fr_take_text(fr_engine *, char *out, size_t size);
-/* Tokens generated by the last request, end token not included. Those that a stop string is made of are: tokens are not cut, the last one
- * is that which completed it. Valid until the next call that starts a request. */
+/* Tokens generated by the last request, end token not included. Those that a stop string is made of are: tokens are not
+ * cut, the last one is that which completed it. Valid until the next call that starts a request. */
 const uint32_t *fr_tokens(const fr_engine *, size_t *n);
 fr_finish fr_finish_reason(const fr_engine *);
 
 /* Teacher forcing: runs over `ids` and finds the most likely next token after each. top[i] follows ids[i].
  * `margin` (may be NULL) gets the difference between the two largest logits. Both are the caller's, n long, and must
- * live until the state is FR_STATE_READY again. Errors as fr_generate, but n may be the whole context. Finishes with FR_FINISH_LENGTH once
- * all are filled; FR_FINISH_ERROR where logits are no numbers: entries from there on, named in fr_error(), are not written. */
+ * live until the state is FR_STATE_READY again. Errors as fr_generate, but n may be the whole context. Finishes with
+ * FR_FINISH_LENGTH once all are filled; with FR_FINISH_ERROR where logits are no numbers: entries from the position that
+ * fr_error() names are not written. */
 fr_status fr_score(fr_engine *, const uint32_t *ids, size_t n, uint32_t *top, float *margin);
 
 /* Text to ids. `special`: special tokens written out in the text are recognised (else they are plain text).
- * The BOS token comes first where the model wants it, and only once. Any bytes are taken; what is not UTF-8 comes back as it was. Returns
- * the number of ids; writes at most `cap` of them. SIZE_MAX with fr_error(): out of memory, or no vocabulary yet. */
+ * The BOS token comes first where the model wants it, and only once. Any bytes are taken. Returns the number of ids; writes
+ * at most `cap` of them. SIZE_MAX with fr_error(): out of memory, or no vocabulary yet. */
 size_t fr_tokenize(fr_engine *, const char *text, size_t size, bool special, uint32_t *ids, size_t cap);
 /* The bytes of one token, not necessarily whole code points; "" and 0 for special tokens and ids out of range. */
 const char *fr_token_bytes(const fr_engine *, uint32_t id, size_t *size);
 
 typedef struct fr_message {
-    const char *role; /* "system", "user", "assistant" */
+    const char *role;          /* "system", "user", "assistant" */
     const char *content;
 } fr_message;
 /* Messages to the ids of a prompt, ending where the assistant answers, by the model's chat template family. The
- * contents never become special tokens. Returns as fr_tokenize; SIZE_MAX with fr_error() also for no messages, a role that is none of the
- * three, content that is NULL (FR_BAD_ARGUMENT), and a model without a template that is known (FR_BAD_MODEL). The engine stays as it is. */
+ * contents never become special tokens. Returns as fr_tokenize; SIZE_MAX with fr_error() also for no messages, a role that
+ * is none of the three, content that is NULL (FR_BAD_ARGUMENT), and a model without a template that is known
+ * (FR_BAD_MODEL). The engine stays as it is. */
 size_t fr_chat(fr_engine *, const fr_message *messages, size_t n, uint32_t *ids, size_t cap);
 
 /* Numbers about the model, the device and the last request. Times are milliseconds. */
 typedef enum fr_stat_id {
-    FR_STAT_LOAD_MS, /* first fr_feed() to FR_STATE_READY */
-    FR_STAT_COMPILE_MS, /* first pipeline asked for to last one ready */
-    FR_STAT_PREFILL_MS, /* the same as FR_STAT_FIRST_TOKEN_MS: the last step of the prompt chooses the first token */
-    FR_STAT_FIRST_TOKEN_MS, /* fr_generate() to the first token on the host */
-    FR_STAT_DECODE_MS, /* first token to last token on the host */
-    FR_STAT_MS_PER_TOKEN, /* decode_ms over the tokens after the first */
+    FR_STAT_LOAD_MS,            /* first fr_feed() to FR_STATE_READY */
+    FR_STAT_COMPILE_MS,         /* first pipeline asked for to last one ready */
+    FR_STAT_PREFILL_MS,         /* as FR_STAT_FIRST_TOKEN_MS: the last step of the prompt chooses the first token */
+    FR_STAT_FIRST_TOKEN_MS,     /* fr_generate() to the first token on the host */
+    FR_STAT_DECODE_MS,          /* first token to last token on the host */
+    FR_STAT_MS_PER_TOKEN,       /* decode_ms over the tokens after the first */
     FR_STAT_PROMPT_TOKENS,
-    FR_STAT_CACHED_TOKENS, /* of the prompt, already in the KV cache */
+    FR_STAT_CACHED_TOKENS,      /* of the prompt, already in the KV cache */
     FR_STAT_COMPLETION_TOKENS,
-    FR_STAT_STEPS, /* steps that chose a token, an end token included: the last one of the prompt, and what follows */
-    FR_STAT_WINDOW, /* W of the last request */
+    FR_STAT_STEPS,              /* steps that chose a token, end token included: the prompt's last one and all decode steps */
+    FR_STAT_WINDOW,             /* W of the last request */
     FR_STAT_DISPATCHES_PER_STEP,
-    FR_STAT_BYTES_PER_STEP, /* weights and KV read by a decode step at its last position */
+    FR_STAT_BYTES_PER_STEP,     /* weights and KV read by a decode step at its last position */
     FR_STAT_SUBMITS,
-    FR_STAT_CONTEXT, /* tokens the KV cache holds */
+    FR_STAT_CONTEXT,            /* tokens the KV cache holds */
     FR_STAT_VOCABULARY,
     FR_STAT_LAYERS,
-    FR_STAT_PARAMETERS, /* weights in matrices and vectors */
-    FR_STAT_DEVICE_BYTES, /* GPU memory the engine holds */
+    FR_STAT_PARAMETERS,         /* weights in matrices and vectors */
+    FR_STAT_DEVICE_BYTES,       /* GPU memory the engine holds */
     FR_STAT_PIPELINES
 } fr_stat_id;
 double fr_stat(const fr_engine *, fr_stat_id);
@@ -177,11 +181,11 @@ double fr_stat(const fr_engine *, fr_stat_id);
 /* Facts as text; "" if unknown. */
 typedef enum fr_info_id {
     FR_INFO_ADAPTER,
-    FR_INFO_NAME, /* general.name */
-    FR_INFO_ARCHITECTURE, /* "llama", "qwen2" */
-    FR_INFO_QUANTISATION, /* types of the matrices by share, "Q4_1, Q8_0" */
-    FR_INFO_TEMPLATE, /* "chatml", "llama3" */
-    FR_INFO_TOKENIZER /* pre-tokenizer, "smollm" */
+    FR_INFO_NAME,               /* general.name */
+    FR_INFO_ARCHITECTURE,       /* "llama", "qwen2" */
+    FR_INFO_QUANTISATION,       /* types of the matrices by share, "Q4_1, Q8_0" */
+    FR_INFO_TEMPLATE,           /* "chatml", "llama3" */
+    FR_INFO_TOKENIZER           /* pre-tokenizer, "smollm" */
 } fr_info_id;
 const char *fr_info(const fr_engine *, fr_info_id);
 
