@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { native, openSite } from "./site.mjs";
+import { largerModel, native, openSite } from "./site.mjs";
 
 let site, page;
 before(async () => {
@@ -290,6 +290,7 @@ test("engine: a damaged or outdated cache entry is downloaded again", async () =
   assert.deepEqual(await entry(false), ["gguf", "json"]);
   const path = join(site.root, "cached.gguf"), bytes = readFileSync(path);
 
+  writeFileSync(path, readFileSync(largerModel()));
   utimesSync(path, new Date(), new Date(Date.now() + 60_000)); // another version, by its validators
   assert.deepEqual((await loadUntilCompile({ source: "/cached.gguf", cache: true })).phases, ["start", "download", "compile"]);
 
