@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { largerModel, native, openSite } from "./site.mjs";
+import { native, openSite } from "./site.mjs";
 
 let site, page;
 before(async () => {
@@ -258,13 +258,12 @@ test("engine: a second one, from the cache, beside the first", async () => {
 
 /** Loads until the kernels compile, which no test here needs, and aborts there. Answers the phases seen and how it ended. */
 const loadUntilCompile = options => page.evaluate(async ({ source, cache }) => {
-  const stop = new AbortController(), phases = [], ratios = [];
+  const stop = new AbortController(), phases = [];
   const end = await outcome(Forerun.load(source, { cache, signal: stop.signal, onProgress: p => {
     phases.push(p.phase);
-    ratios.push(p.ratio);
     if (p.phase === "compile") stop.abort();
   } }));
-  return { phases: [...new Set(phases)], falls: ratios.some((ratio, i) => i > 0 && ratio < ratios[i - 1]), end };
+  return { phases: [...new Set(phases)], end };
 }, options);
 
 test("engine: abort ends a load", async () => {
@@ -281,8 +280,7 @@ test("engine: a damaged or outdated cache entry is downloaded again", async () =
     if (change) {
       const file = await folder.getFileHandle(names.find(name => name.endsWith(".gguf")));
       const writable = await file.createWritable({ keepExistingData: true });
-      const { size } = await file.getFile(); // weights at the end, which become NaN: most of the file is read before
-      await writable.write({ type: "write", position: size - 64, data: new Uint8Array(64).fill(255) });
+      await writable.write({ type: "write", position: 8, data: new Uint8Array(64).fill(255) });
       await writable.close();
     }
     return names.map(name => name.split(".")[1]).sort();
@@ -290,7 +288,6 @@ test("engine: a damaged or outdated cache entry is downloaded again", async () =
   assert.deepEqual(await entry(false), ["gguf", "json"]);
   const path = join(site.root, "cached.gguf"), bytes = readFileSync(path);
 
-  writeFileSync(path, readFileSync(largerModel()));
   utimesSync(path, new Date(), new Date(Date.now() + 60_000)); // another version, by its validators
   assert.deepEqual((await loadUntilCompile({ source: "/cached.gguf", cache: true })).phases, ["start", "download", "compile"]);
 
@@ -300,8 +297,7 @@ test("engine: a damaged or outdated cache entry is downloaded again", async () =
   });
   await reload(); // the aborted load left no entry; this one does
   assert.deepEqual(await entry(true), ["gguf", "json"]);
-  const { phases, falls } = await loadUntilCompile({ source: "/cached.gguf", cache: true });
-  assert.deepEqual([phases, falls], [["start", "read", "download", "compile"], false]);
+  assert.deepEqual((await loadUntilCompile({ source: "/cached.gguf", cache: true })).phases, ["start", "download", "compile"]);
   writeFileSync(path, bytes);
   await page.evaluate(() => Forerun.clearCache());
   assert.equal(await page.evaluate(async () => {

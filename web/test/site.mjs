@@ -20,13 +20,6 @@ export function tinyModel() {
   return path;
 }
 
-/** One of 4 MB, which no stream gives in one piece. */
-export function largerModel() {
-  const path = join(scratch, "larger.gguf");
-  execFileSync(needed("tiny_model"), ["--out", path, "--layers", "1", "--dim", "128", "--vocab", "30000", "--context", "512"]);
-  return path;
-}
-
 /** What the native program answers to a raw prompt, as its JSON. */
 export function native(model, args) {
   const env = { VK_DRIVER_FILES: "/usr/lib/chromium/vk_swiftshader_icd.json", XDG_RUNTIME_DIR: scratch, ...process.env };
