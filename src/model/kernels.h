@@ -6,6 +6,9 @@
 #include "gpu/kernel.h"
 #include "model/weights.h"
 
+/* vec4u of a quantised block (kernels/lib/act.wgsl): x, the residual, has fine codes as well, for consumers that need them. */
+enum { FR_ACT = 3, FR_ACT_FINE = 5 };
+
 /* Sizes, and where things lie in the act and work buffers (in vec4 elements). */
 typedef struct fr_shape {
     uint32_t context;    /* slots of the cache, a multiple of 32 */
