@@ -38,8 +38,7 @@ CFLAGS_fuzz  := $(SANITIZE) -fsanitize=fuzzer-no-link
 CFLAGS       := $(CFLAGS_$(VARIANT))
 
 WASM_CFLAGS := --target=wasm32-wasi --sysroot=/usr -O3 -flto -msimd128 -mbulk-memory -mnontrapping-fptoint
-WASM_LINK   := -mexec-model=reactor -Wl,--export-table -Wl,--export=malloc -Wl,--export=free -Wl,-z,stack-size=65536 \
-               -Wl,--stack-first -Wl,--strip-all
+WASM_LINK   := -mexec-model=reactor -Wl,--export-table -Wl,-z,stack-size=65536 -Wl,--stack-first -Wl,--strip-all
 
 # Sources are found, not listed. What in test/ is neither an area (test_*) nor a fuzzer (fuzz_*) helps those.
 SRC         := $(sort $(shell find src -name '*.c'))
@@ -216,7 +215,7 @@ test-unit: $(BUILD)/test $(MODEL_CACHED) | system-browser
 	@$(BUILD)/test $(addprefix --only ,$(ONLY))
 test-asan: asan | system-test
 	@$(BUILD)/asan/test --no-gpu $(addprefix --only ,$(ONLY))
-test-cli: native $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
+test-cli: native asan $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
 	@node test/cli_test.mjs
 test-web: web native $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
 	@cd web && npm test --silent

@@ -22,9 +22,10 @@ enum {
     FR_NAP_GPU_US = 20,       /* the kernel adds about as much again */
     FR_NAP_CPU_US = 200,      /* a software adapter needs the cores that a tighter loop would take from it */
     FR_ADAPTER_TRIES = 4,     /* the first request after a start may find nothing */
-    FR_ADAPTER_WAIT_MS = 20
+    FR_ADAPTER_WAIT_MS = 20,
+    FR_QUIET_ROUNDS = 5       /* of events behind the lost callback */
 };
-static const double request_timeout_ms = 60000;
+static const double request_timeout_ms = 60000, close_timeout_ms = 2000;
 
 struct fr_host {
     WGPUInstance instance;
@@ -33,7 +34,7 @@ struct fr_host {
     fr_device facts;
     char name[160];
     long nap_us;
-    bool closing;
+    bool closing, gone; /* the device is being destroyed; the lost callback has come */
     fr_engine *engine;
     char error[400]; /* first device event since the host was opened */
     char found[400]; /* names of the adapters that were seen, for messages */
@@ -324,6 +325,7 @@ static void on_lost(WGPUDevice const *device, WGPUDeviceLostReason reason, WGPUS
     fr_host *host = user;
     char text[300];
     (void)device, (void)reason, (void)unused;
+    host->gone = true;
     if (host->closing)
         return;
     one_line(text, sizeof text, message);
@@ -364,19 +366,14 @@ static bool make_device(fr_host *host, fr_error_text *err)
     }
     limits.nextInChain = NULL;
 
-    static const WGPUFeatureName wanted[] = {WGPUFeatureName_Subgroups, WGPUFeatureName_TimestampQuery};
-    WGPUFeatureName features[sizeof wanted / sizeof *wanted];
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (wgpuAdapterHasFeature(host->adapter, feature(wanted[i])))
-            features[n++] = feature(wanted[i]);
+    const WGPUFeatureName subgroups = feature(WGPUFeatureName_Subgroups);
 
     static fr_reply reply;
     reply = (fr_reply){0};
     WGPUDeviceDescriptor descriptor = WGPU_DEVICE_DESCRIPTOR_INIT;
     descriptor.requiredLimits = &limits;
-    descriptor.requiredFeatureCount = n;
-    descriptor.requiredFeatures = features;
+    descriptor.requiredFeatureCount = wgpuAdapterHasFeature(host->adapter, subgroups) ? 1 : 0;
+    descriptor.requiredFeatures = &subgroups;
     descriptor.deviceLostCallbackInfo.mode = WGPUCallbackMode_AllowProcessEvents;
     descriptor.deviceLostCallbackInfo.callback = on_lost;
     descriptor.deviceLostCallbackInfo.userdata1 = host;
@@ -393,7 +390,7 @@ static bool make_device(fr_host *host, fr_error_text *err)
         return false;
     }
     host->device = reply.object;
-    host->facts.has_subgroups = wgpuDeviceHasFeature(host->device, feature(WGPUFeatureName_Subgroups));
+    host->facts.has_subgroups = wgpuDeviceHasFeature(host->device, subgroups);
     return true;
 }
 
@@ -420,6 +417,16 @@ fr_host *fr_host_open(const char *adapter, fr_error_text *err)
     return host;
 }
 
+/* Callbacks of what was under way (pipelines, maps) come once the device is destroyed, and free what they belong to. */
+static void deliver_rest(fr_host *host)
+{
+    const double start = now_ms(NULL);
+    for (int quiet = 0; quiet < FR_QUIET_ROUNDS && now_ms(NULL) - start < close_timeout_ms; quiet = host->gone ? quiet + 1 : 0) {
+        wgpuInstanceProcessEvents(host->instance);
+        nap(FR_NAP_CPU_US);
+    }
+}
+
 void fr_host_close(fr_host *host)
 {
     if (!host)
@@ -427,7 +434,7 @@ void fr_host_close(fr_host *host)
     host->closing = true;
     if (host->device) {
         wgpuDeviceDestroy(host->device);
-        wgpuInstanceProcessEvents(host->instance); /* the lost callback, which looks at the host */
+        deliver_rest(host);
         wgpuDeviceRelease(host->device);
     }
     if (host->adapter)

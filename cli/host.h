@@ -9,8 +9,9 @@ typedef struct fr_host fr_host;
 
 /* Picks an adapter: `adapter` NULL or "": the most capable GPU; else one whose name contains it (case-insensitive), "swiftshader" and "cpu"
  * included. Without a GPU that works, SwiftShader is used. FR_NO_GPU lists what was found. The device has every limit the core can use and
- * the features "subgroups", "timestamp-query" where there are any. */
+ * the feature "subgroups" where there is one. */
 fr_host *fr_host_open(const char *adapter, fr_error_text *);
+/* Close the engines first: what they began ends here. */
 void fr_host_close(fr_host *);
 
 const fr_device *fr_host_device(const fr_host *);

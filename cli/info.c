@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "cli/adapter.h"
 #include "cli/file.h"
 #include "cli/json.h"
@@ -29,10 +30,13 @@ static void close_heading(page *p)
 
 static void text_fact(page *p, const char *name, const char *text, size_t size)
 {
-    if (p->json)
+    char line[1024]; /* a file may hold anything, such as what makes a terminal do things */
+    if (p->json) {
         fr_json_bytes(&p->j, name, text, size);
-    else
-        printf("  %-34s %.*s\n", name, (int)size, text);
+    } else {
+        fr_line_copy(line, sizeof line, text, size);
+        printf("  %-34s %s\n", name, line);
+    }
 }
 
 static void count_fact(page *p, const char *name, uint64_t value)

@@ -126,7 +126,7 @@ static fr_status start(fr_engine *engine, const run_options *o, const fr_text *t
         status = fr_error_status(engine) == FR_OK ? FR_FAILED : fr_error_status(engine);
     else
         status = fr_fail(err, n == SIZE_MAX ? FR_BAD_ARGUMENT : FR_FAILED,
-                         n == SIZE_MAX ? "the prompt can't be tokenised; is it UTF-8?" : "out of memory for a prompt of %zu tokens", n);
+                         n == SIZE_MAX ? "the prompt can't be tokenised" : "out of memory for a prompt of %zu tokens", n);
     free(ids);
     return status == FR_OK ? FR_OK : fr_fail(err, status, "%s", fr_error(engine));
 }
@@ -207,9 +207,9 @@ static void print_json(const fr_engine *e, const answer *a)
     fr_json_text(&j, "finish_reason", reasons[fr_finish_reason(e)]);
     print_usage(&j, e);
     print_timing(&j, e);
-    uint64_t steps = stat_count(e, FR_STAT_STEPS);
+    uint64_t steps = stat_count(e, FR_STAT_STEPS), made = stat_count(e, FR_STAT_COMPLETION_TOKENS);
     fr_json_count(&j, "steps", steps);
-    fr_json_number(&j, "tau", steps ? 1 : 0); /* tokens a step yields: one node, one token */
+    fr_json_number(&j, "tau", steps ? (double)made / (double)steps : 0); /* tokens of the answer a step */
     fr_json_open(&j, "widths", '{');
     fr_json_count(&j, "1", steps);
     fr_json_close(&j, '}');

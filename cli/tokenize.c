@@ -48,7 +48,7 @@ static fr_status tokenize(const char *path, const fr_text *text, bool special, b
         return err->status;
     uint32_t *ids = NULL;
     size_t n = 0;
-    if (!fr_tokenizer_encode(tokenizer, text->data, text->size, special, false, &ids, &n))
+    if (!fr_tokenizer_encode(tokenizer, text->data, text->size, special, true, &ids, &n))
         status = fr_fail(err, FR_FAILED, "out of memory for a text of %zu bytes", text->size);
     else if (json)
         print_json(tokenizer, ids, n);

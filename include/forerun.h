@@ -29,7 +29,7 @@ extern "C" {
 /* Outcomes. The command-line program exits with the same numbers. */
 typedef enum fr_status {
     FR_OK = 0,
-    FR_FAILED = 1,       /* the run failed: device lost, out of memory, aborted load */
+    FR_FAILED = 1,       /* the run failed: device lost, out of memory, logits that are no numbers */
     FR_BAD_ARGUMENT = 2, /* the caller's arguments are wrong; the engine is as before */
     FR_BAD_MODEL = 3,    /* the model file is bad or not supported */
     FR_NO_GPU = 4        /* no usable GPU, or one whose limits are too small (the message says which, by how much) */
@@ -44,8 +44,8 @@ typedef enum fr_state {
     FR_STATE_FAILED      /* for good: fr_error() says why; only fr_close() is left */
 } fr_state;
 
-/* Decoding modes (the paper's names). `tree` and `adaptive` belong to the same list and are refused with
- * FR_BAD_ARGUMENT until they exist. */
+/* Decoding modes, which give the same tokens: `greedy` reads every token back before the next step, `loop` lets the GPU go
+ * on. The modes of the paper that draft, tree and adaptive, have no values yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
 typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP } fr_mode;
 
 typedef enum fr_finish {
@@ -53,11 +53,11 @@ typedef enum fr_finish {
     FR_FINISH_STOP,   /* the model ended its turn (an end token) or a stop string was met */
     FR_FINISH_LENGTH, /* max_tokens reached or the context is full */
     FR_FINISH_ABORT,  /* fr_abort() */
-    FR_FINISH_ERROR   /* the request failed; fr_error() */
+    FR_FINISH_ERROR   /* the request failed, fr_error() says why; the engine takes the next one, unless it is FR_STATE_FAILED */
 } fr_finish;
 
-/* A WebGPU device made by the host, with the adapter's limits and as many of the features "subgroups" and
- * "timestamp-query" as it has. The engine takes its own reference of `device`. Strings are copied. */
+/* A WebGPU device made by the host, with the adapter's limits and the feature "subgroups" if it has that. The engine takes
+ * its own reference of `device`. Strings are copied. */
 typedef struct fr_device {
     void *device;              /* WGPUDevice */
     const char *name;          /* for people: vendor, architecture, description */
@@ -69,7 +69,7 @@ typedef struct fr_device {
     void *now_user;
 } fr_device;
 
-/* Zero means default everywhere. */
+/* Zero means default everywhere. A context larger than the model was trained for ends the load with FR_BAD_ARGUMENT. */
 typedef struct fr_options {
     uint32_t context;          /* tokens of KV cache; default min(the model's training context, 4096) */
     bool portable;             /* ignore optional features and use the default limits of WebGPU only (tests) */
@@ -90,12 +90,13 @@ typedef struct fr_engine fr_engine;
 fr_engine *fr_open(const fr_device *device, const fr_options *options);
 void fr_close(fr_engine *);
 
-/* The last error, one line: what, where, what to do. "" if none. */
+/* The last error, or why the last call was refused, one line: what, where, what to do. "" if none since the last request began. */
 const char *fr_error(const fr_engine *);
 fr_status fr_error_status(const fr_engine *);
 
 /* Takes up to `size` bytes of the GGUF file, any number at a time, in order. *used < size means that the device must
- * catch up: poll, then feed the rest. An error moves the engine to FR_STATE_FAILED. */
+ * catch up: poll, then feed the rest. An error moves the engine to FR_STATE_FAILED, but for FR_BAD_ARGUMENT behind
+ * fr_feed_end(): an engine holds one model, and stays as it is. */
 fr_status fr_feed(fr_engine *, const void *bytes, size_t size, size_t *used);
 fr_status fr_feed_end(fr_engine *);
 /* Bytes of the file as its header promises them; 0 before the header is complete. */
@@ -109,26 +110,35 @@ void fr_device_lost(fr_engine *, const char *message);
 void fr_device_error(fr_engine *, const char *message);
 
 /* Starts a request over `ids` (the whole prompt; what the KV cache already holds of it is not computed again).
- * FR_BAD_ARGUMENT: empty, longer than the context, an id outside the vocabulary, not FR_STATE_READY. */
+ * FR_BAD_ARGUMENT: empty, as long as the context or longer (the answer needs room), an id outside the vocabulary, an
+ * unknown mode, a window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of memory,
+ * which ends the engine. */
 fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
 /* Ends the request in flight at the next window; poll until FR_STATE_READY. Harmless otherwise. */
 void fr_abort(fr_engine *);
-/* Forgets the KV cache: the next request computes its whole prompt. */
+/* Forgets the KV cache: the next request computes its whole prompt. Does nothing unless the state is FR_STATE_READY; tokens
+ * and text of the last request stay. */
 void fr_reset(fr_engine *);
 
-/* Moves up to `size` bytes of new text out, always whole code points; returns how many. */
+/* Moves up to `size` bytes of new text out, always whole code points; returns how many. `size` is at least 4, or a code
+ * point may never fit. What is not taken is dropped when the next request starts. A stop string and what follows it are
+ * no part of the text. */
 size_t fr_take_text(fr_engine *, char *out, size_t size);
-/* Tokens generated by the last request, end token not included. Valid until the next call that starts a request. */
+/* Tokens generated by the last request, end token not included. Those that a stop string is made of are: tokens are not
+ * cut, the last one is that which completed it. Valid until the next call that starts a request. */
 const uint32_t *fr_tokens(const fr_engine *, size_t *n);
 fr_finish fr_finish_reason(const fr_engine *);
 
 /* Teacher forcing: runs over `ids` and finds the most likely next token after each. top[i] follows ids[i].
  * `margin` (may be NULL) gets the difference between the two largest logits. Both are the caller's, n long, and must
- * live until the state is FR_STATE_READY again. */
+ * live until the state is FR_STATE_READY again. Errors as fr_generate, but n may be the whole context. Finishes with
+ * FR_FINISH_LENGTH once all are filled; with FR_FINISH_ERROR where logits are no numbers: entries from the position that
+ * fr_error() names are not written. */
 fr_status fr_score(fr_engine *, const uint32_t *ids, size_t n, uint32_t *top, float *margin);
 
 /* Text to ids. `special`: special tokens written out in the text are recognised (else they are plain text).
- * Returns the number of ids; writes at most `cap` of them. SIZE_MAX: out of memory or the text is not UTF-8. */
+ * The BOS token comes first where the model wants it, and only once. Any bytes are taken. Returns the number of ids; writes
+ * at most `cap` of them. SIZE_MAX with fr_error(): out of memory, or no vocabulary yet. */
 size_t fr_tokenize(fr_engine *, const char *text, size_t size, bool special, uint32_t *ids, size_t cap);
 /* The bytes of one token, not necessarily whole code points; "" and 0 for special tokens and ids out of range. */
 const char *fr_token_bytes(const fr_engine *, uint32_t id, size_t *size);
@@ -138,22 +148,23 @@ typedef struct fr_message {
     const char *content;
 } fr_message;
 /* Messages to the ids of a prompt, ending where the assistant answers, by the model's chat template family. The
- * contents never become special tokens. Returns as fr_tokenize; SIZE_MAX with fr_error() if the model has no
- * template that is known. */
+ * contents never become special tokens. Returns as fr_tokenize; SIZE_MAX with fr_error() also for no messages, a role that
+ * is none of the three, content that is NULL (FR_BAD_ARGUMENT), and a model without a template that is known
+ * (FR_BAD_MODEL). The engine stays as it is. */
 size_t fr_chat(fr_engine *, const fr_message *messages, size_t n, uint32_t *ids, size_t cap);
 
 /* Numbers about the model, the device and the last request. Times are milliseconds. */
 typedef enum fr_stat_id {
     FR_STAT_LOAD_MS,            /* first fr_feed() to FR_STATE_READY */
     FR_STAT_COMPILE_MS,         /* first pipeline asked for to last one ready */
-    FR_STAT_PREFILL_MS,
+    FR_STAT_PREFILL_MS,         /* as FR_STAT_FIRST_TOKEN_MS: the last step of the prompt chooses the first token */
     FR_STAT_FIRST_TOKEN_MS,     /* fr_generate() to the first token on the host */
     FR_STAT_DECODE_MS,          /* first token to last token on the host */
     FR_STAT_MS_PER_TOKEN,       /* decode_ms over the tokens after the first */
     FR_STAT_PROMPT_TOKENS,
     FR_STAT_CACHED_TOKENS,      /* of the prompt, already in the KV cache */
     FR_STAT_COMPLETION_TOKENS,
-    FR_STAT_STEPS,              /* decode steps that did work */
+    FR_STAT_STEPS,              /* steps that chose a token, end token included: the prompt's last one and all decode steps */
     FR_STAT_WINDOW,             /* W of the last request */
     FR_STAT_DISPATCHES_PER_STEP,
     FR_STAT_BYTES_PER_STEP,     /* weights and KV read by a decode step at its last position */

@@ -20,10 +20,10 @@ fn advance(@builtin(local_invocation_index) lid: u32) {
     }
     let end = state.control.end;
     state.control.pos += count;
-    state.control.steps += 1u;
     if (!EMIT || state.control.pos != end) {
         return;
     }
+    state.control.steps += 1u;
     if (!(abs(best.value) < 3e38)) {
         state.control.finished = NOT_FINITE;
         return;

@@ -1,5 +1,5 @@
-// Attention of a tile of QNODES nodes, chunk after chunk, quantised for the output projection: prefill, and decode where few workgroups are
-// better. The same sums in the same order as attend_split and merge. Grid (kv heads, nodes / QNODES).
+// Attention of a tile of QNODES nodes, chunk after chunk, quantised for the output projection: prefill. The same sums in the same order as
+// attend_split and merge. Grid (kv heads, nodes / QNODES).
 const TOKS = QNODES;
 const QBLOCKS = GROUP * HEAD_DIM / 32u;
 var<workgroup> val: array<f32, QROWS * HEAD_DIM>; // values so far: [head of group][dimension][node]

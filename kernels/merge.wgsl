@@ -16,7 +16,7 @@ fn merge(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group
     node = group.y;
     block0 = group.x * QBLOCKS;
     let p = min(block0 * 32u + lid, BLOCKS * 32u - 1u);
-    let chunks = node_position(node) / 32u + 1u;
+    let chunks = node_position(node) / CHUNK + 1u;
     var s = online_start();
     var o = 0.0;
     for (var c = 0u; c < chunks; c++) {

@@ -120,9 +120,9 @@ void ref_advance(ref_step *s)
     if (!count)
         return;
     put_control(s, offsetof(fr_gpu_Control, pos), pos);
-    put_control(s, offsetof(fr_gpu_Control, steps), ref_control(s, offsetof(fr_gpu_Control, steps)) + 1);
     if (!s->emit || pos != ref_control(s, offsetof(fr_gpu_Control, end)))
         return; /* more of the prompt is to come, or nobody asked for a token */
+    put_control(s, offsetof(fr_gpu_Control, steps), ref_control(s, offsetof(fr_gpu_Control, steps)) + 1);
     const best b = best_of_tiles(s, 0);
     if (!isfinite(b.value) || b.value == no_logit)
         put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_NOT_FINITE);

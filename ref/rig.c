@@ -56,10 +56,8 @@ static bool load(rig *r, const uint8_t *file, size_t size)
             r->host.pump(r->host.user);
     while (good(r) && fr_loader_end(r->loader, &done, &r->error) == FR_OK && !done)
         r->host.pump(r->host.user);
-    if (good(r))
-        fr_forward_loaded(r->forward, &r->error);
-    if (good(r))
-        fr_forward_loaded(r->forward, &r->error);
+    for (done = false; good(r) && fr_forward_loaded(r->forward, &done, &r->error) == FR_OK && !done;)
+        r->host.pump(r->host.user);
     while (good(r) && !fr_gpu_upload_idle(r->gpu))
         r->host.pump(r->host.user);
     return good(r);
@@ -191,7 +189,8 @@ void rig_close(rig *r)
 
 bool rig_prepare(rig *r, uint32_t nodes, fr_tail tail)
 {
-    while (good(r) && !fr_forward_prepare(r->forward, nodes, tail, &r->error))
+    bool ready = false;
+    while (good(r) && fr_forward_prepare(r->forward, nodes, tail, &ready, &r->error) == FR_OK && !ready)
         r->host.pump(r->host.user);
     return good(r);
 }

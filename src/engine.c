@@ -1,8 +1,8 @@
 /* engine.c: opening, loading, text and numbers. session.c has the requests. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "load/vocabulary.h"
 #include "session.h"
 
@@ -22,13 +22,6 @@ void fr_engine_fail(fr_engine *e)
 
 /* ---- opening and loading ---- */
 
-static void copy_text(char *to, size_t room, gguf_string s)
-{
-    const size_t n = s.size < room - 1 ? s.size : room - 1;
-    memcpy(to, s.data, n);
-    to[n] = 0;
-}
-
 /* The header of the file is complete: everything that has a size gets it now. */
 static fr_status on_plan(void *user, const fr_config *config, const fr_weights *weights, const gguf_meta *meta, fr_error_text *error)
 {
@@ -41,7 +34,7 @@ static fr_status on_plan(void *user, const fr_config *config, const fr_weights *
     gguf_str(meta, "tokenizer.chat_template", &text);
     fr_chat_detect(&e->chat, text.data, text.size, e->tokenizer);
     if (gguf_str(meta, "general.name", &text))
-        copy_text(e->name, sizeof e->name, text);
+        fr_line_copy(e->name, sizeof e->name, text.data, text.size);
     e->context = e->options.context                        ? e->options.context
                  : config->train_context < DEFAULT_CONTEXT ? config->train_context
                                                            : DEFAULT_CONTEXT;
@@ -50,7 +43,7 @@ static fr_status on_plan(void *user, const fr_config *config, const fr_weights *
                        e->context, config->train_context);
     e->compile_start_ms = fr_now(e);
     e->forward = fr_forward_new(e->gpu, config, weights, e->context, error);
-    return e->forward ? fr_session_init(e) : error->status;
+    return e->forward ? fr_session_init(e, error) : error->status;
 }
 
 static bool on_weights(void *user, uint32_t buffer, uint64_t offset, const void *bytes, size_t size)
@@ -67,7 +60,8 @@ fr_engine *fr_open(const fr_device *device, const fr_options *options)
     e->device = *device;
     if (options)
         e->options = *options;
-    snprintf(e->adapter, sizeof e->adapter, "%s", device->name ? device->name : "");
+    const char *adapter = device->name ? device->name : "";
+    fr_line_copy(e->adapter, sizeof e->adapter, adapter, strlen(adapter));
     e->device.name = e->adapter;
     e->state = FR_STATE_LOADING;
     e->gpu = fr_gpu_new(&e->device, e->options.portable, &e->error);
@@ -115,10 +109,21 @@ static bool device_failed(fr_engine *e)
     return true;
 }
 
+fr_status fr_engine_refuse(fr_engine *e, fr_status status, const char *what)
+{
+    if (e->state == FR_STATE_FAILED)
+        return e->error.status;
+    e->error = (fr_error_text){0};
+    return fr_fail(&e->error, status, "%s", what);
+}
+
+/* A load has an error text of its own, so that a call that is refused meanwhile does not end it. */
 static fr_status loading(fr_engine *e, fr_status status)
 {
-    if (status != FR_OK)
+    if (status != FR_OK) {
+        e->error = e->load_error;
         fr_engine_fail(e);
+    }
     return status;
 }
 
@@ -128,10 +133,10 @@ fr_status fr_feed(fr_engine *e, const void *bytes, size_t size, size_t *used)
     if (e->state == FR_STATE_FAILED || device_failed(e))
         return e->error.status;
     if (e->state != FR_STATE_LOADING || e->ended)
-        return fr_fail(&e->error, FR_BAD_ARGUMENT, "the model is loaded already: open another engine for another file");
+        return fr_engine_refuse(e, FR_BAD_ARGUMENT, "the model is loaded already: open another engine for another file");
     if (e->load_start_ms == 0)
         e->load_start_ms = fr_now(e);
-    return loading(e, fr_loader_feed(e->loader, bytes, size, used, &e->error));
+    return loading(e, fr_loader_feed(e->loader, bytes, size, used, &e->load_error));
 }
 
 fr_status fr_feed_end(fr_engine *e)
@@ -140,7 +145,7 @@ fr_status fr_feed_end(fr_engine *e)
         return e->error.status;
     e->ended = true;
     bool done;
-    return loading(e, fr_loader_end(e->loader, &done, &e->error));
+    return loading(e, fr_loader_end(e->loader, &done, &e->load_error));
 }
 
 uint64_t fr_expected_bytes(const fr_engine *e)
@@ -153,11 +158,10 @@ static void poll_loading(fr_engine *e)
     size_t used;
     bool done = false;
     if (!e->ended) {
-        loading(e, fr_loader_feed(e->loader, NULL, 0, &used, &e->error)); /* what the device refused before */
+        loading(e, fr_loader_feed(e->loader, NULL, 0, &used, &e->load_error)); /* what the device refused before */
         return;
     }
-    if (loading(e, fr_loader_end(e->loader, &done, &e->error)) == FR_OK && done &&
-        loading(e, fr_forward_loaded(e->forward, &e->error)) == FR_OK)
+    if (loading(e, fr_loader_end(e->loader, &done, &e->load_error)) == FR_OK && done)
         e->state = FR_STATE_PREPARING;
 }
 
@@ -165,7 +169,10 @@ static void poll_preparing(fr_engine *e)
 {
     if (e->compile_ms == 0 && !fr_gpu_compiling(e->gpu))
         e->compile_ms = fr_now(e) - e->compile_start_ms;
-    if (fr_gpu_compiling(e->gpu) || !fr_gpu_upload_idle(e->gpu))
+    bool done;
+    if (loading(e, fr_forward_loaded(e->forward, &done, &e->load_error)) != FR_OK)
+        return;
+    if (!done || fr_gpu_compiling(e->gpu) || !fr_gpu_upload_idle(e->gpu))
         return;
     e->load_ms = fr_now(e) - e->load_start_ms;
     e->state = FR_STATE_READY;
@@ -227,12 +234,22 @@ static size_t give_ids(uint32_t *found, size_t n, uint32_t *ids, size_t cap)
     return n;
 }
 
+static bool has_vocabulary(fr_engine *e)
+{
+    if (!e->tokenizer)
+        fr_engine_refuse(e, FR_BAD_ARGUMENT, "there is no vocabulary yet: feed the model first");
+    return e->tokenizer != NULL;
+}
+
 size_t fr_tokenize(fr_engine *e, const char *text, size_t size, bool special, uint32_t *ids, size_t cap)
 {
     uint32_t *found = NULL;
     size_t n = 0;
-    if (!e->tokenizer || !fr_tokenizer_encode(e->tokenizer, text, size, special, true, &found, &n)) {
+    if (!has_vocabulary(e))
+        return SIZE_MAX;
+    if (!fr_tokenizer_encode(e->tokenizer, text, size, special, true, &found, &n)) {
         free(found);
+        fr_engine_refuse(e, FR_FAILED, "out of memory for the tokens of a text: give less at a time");
         return SIZE_MAX;
     }
     return give_ids(found, n, ids, cap);
@@ -249,12 +266,11 @@ size_t fr_chat(fr_engine *e, const fr_message *messages, size_t n, uint32_t *ids
     uint32_t *found = NULL;
     size_t n_found = 0;
     fr_error_text error = {0};
-    if (!e->tokenizer)
+    if (!has_vocabulary(e))
         return SIZE_MAX;
     if (fr_chat_encode(&e->chat, e->tokenizer, messages, n, &found, &n_found, &error) != FR_OK) {
         free(found);
-        if (e->state != FR_STATE_FAILED)
-            e->error = error;
+        fr_engine_refuse(e, error.status, error.text);
         return SIZE_MAX;
     }
     return give_ids(found, n_found, ids, cap);

@@ -10,6 +10,7 @@
  */
 #include "session.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,16 +22,15 @@ typedef struct readback {
 } readback;
 _Static_assert(sizeof(readback) == READBACK_BYTES, "layout of the state buffer");
 
-fr_status fr_session_init(fr_engine *e)
+fr_status fr_session_init(fr_engine *e, fr_error_text *error)
 {
-    e->score_nodes = fr_forward_prefill_nodes(e->forward);
-    const uint64_t scores = (uint64_t)e->score_nodes * sizeof(fr_score_entry);
+    const uint64_t scores = (uint64_t)fr_forward_prefill_nodes(e->forward) * sizeof(fr_score_entry);
     for (int i = 0; i < FR_WINDOWS; i++)
         if (!(e->windows[i].readback = fr_gpu_buffer(e->gpu, "read-back", FR_BUFFER_READBACK,
-                                                     scores > READBACK_BYTES ? scores : READBACK_BYTES, &e->error)))
-            return e->error.status;
+                                                     scores > READBACK_BYTES ? scores : READBACK_BYTES, error)))
+            return error->status;
     e->history = malloc(sizeof *e->history * ((size_t)e->context + 1));
-    return e->history ? FR_OK : fr_fail(&e->error, FR_FAILED, "out of memory");
+    return e->history ? FR_OK : fr_fail(error, FR_FAILED, "out of memory");
 }
 
 void fr_session_free(fr_engine *e)
@@ -43,27 +43,25 @@ void fr_session_free(fr_engine *e)
 
 static fr_status refuse(fr_engine *e, const char *what)
 {
-    e->error.status = FR_OK; /* the engine is as before: only the message is new */
-    fr_fail(&e->error, FR_BAD_ARGUMENT, "%s", what);
-    return FR_BAD_ARGUMENT;
+    return fr_engine_refuse(e, FR_BAD_ARGUMENT, what);
 }
 
-static fr_status check(fr_engine *e, const uint32_t *ids, size_t n)
+/* `room`: tokens that may be given. */
+static fr_status check(fr_engine *e, const uint32_t *ids, size_t n, uint32_t room)
 {
-    if (e->state == FR_STATE_FAILED)
-        return e->error.status;
     if (e->state != FR_STATE_READY)
         return refuse(e, "the engine is busy: poll until it is ready");
     if (!n)
         return refuse(e, "the prompt is empty: give at least one token");
-    if (n > e->context) {
-        e->error.status = FR_OK;
+    if (n > room) {
+        e->error = (fr_error_text){0};
         return fr_fail(&e->error, FR_BAD_ARGUMENT,
-                       "the prompt has %zu tokens, the context holds %u: shorten it or load with a larger context", n, e->context);
+                       "the prompt has %zu tokens, the context holds %u%s: shorten it or load with a larger context", n, e->context,
+                       room < e->context ? ", answer included" : "");
     }
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= e->config->vocab) {
-            e->error.status = FR_OK;
+            e->error = (fr_error_text){0};
             return fr_fail(&e->error, FR_BAD_ARGUMENT, "token %zu of the prompt is %u, the vocabulary has %u", i, ids[i], e->config->vocab);
         }
     return FR_OK;
@@ -104,8 +102,9 @@ static uint32_t common_prefix(const fr_engine *e, const uint32_t *ids, uint32_t 
 fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_request *request)
 {
     const fr_request r = request ? *request : (fr_request){0};
-    if (check(e, ids, n) != FR_OK)
-        return e->error.status;
+    const fr_status status = check(e, ids, n, e->context - 1);
+    if (status != FR_OK)
+        return status;
     if (r.mode != FR_MODE_GREEDY && r.mode != FR_MODE_LOOP)
         return refuse(e, "unknown mode: greedy and loop exist");
     if (r.window > FR_MAX_WINDOW)
@@ -126,17 +125,14 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
         return FR_FAILED;
     }
     set_state(e, ids, run->prompt, run->cached, run->limit, r.ignore_eos);
-    if (run->limit <= run->prompt) { /* a full context: no token fits behind the prompt */
-        run->finish = FR_FINISH_LENGTH;
-        run->stopping = true;
-    }
     return FR_OK;
 }
 
 fr_status fr_score(fr_engine *e, const uint32_t *ids, size_t n, uint32_t *top, float *margin)
 {
-    if (check(e, ids, n) != FR_OK)
-        return e->error.status;
+    const fr_status status = check(e, ids, n, e->context);
+    if (status != FR_OK)
+        return status;
     start_run(e, FR_TASK_SCORE);
     e->run.prompt = e->run.limit = (uint32_t)n;
     e->run.top = top;
@@ -172,21 +168,18 @@ static void submitted(fr_engine *e, fr_window *w)
 {
     fr_gpu_submit(e->gpu);
     fr_gpu_map(e->gpu, w->readback);
-    w->in_flight = true;
     e->in_flight++;
 }
 
-/* False: the step's pipelines are still compiling, or can't be made, which ends the engine. e->error is not consulted: it may hold the
- * refusal of another request. */
+/* False: the step's pipelines are still compiling, or can't be made, which ends the engine. */
 static bool prepared(fr_engine *e, uint32_t nodes, fr_tail tail)
 {
     fr_error_text error = {0};
-    if (fr_forward_prepare(e->forward, nodes, tail, &error))
-        return true;
-    if (error.status != FR_OK) {
-        e->error = error;
-        fr_engine_fail(e);
-    }
+    bool ready;
+    if (fr_forward_prepare(e->forward, nodes, tail, &ready, &error) == FR_OK)
+        return ready;
+    e->error = error;
+    fr_engine_fail(e);
     return false;
 }
 
@@ -249,6 +242,28 @@ static void finish(fr_run *run, fr_finish reason)
     run->stopping = true;
 }
 
+static const char no_text_memory[] = "out of memory for the text of the answer";
+
+static void finish_with_error(fr_engine *e, const char *what)
+{
+    e->error = (fr_error_text){0};
+    fr_fail(&e->error, FR_FAILED, "%s", what);
+    finish(&e->run, FR_FINISH_ERROR);
+}
+
+/* Keys and values may hold what is no number, so nothing in the cache is of use any more. */
+static void finish_not_finite(fr_engine *e, uint32_t position)
+{
+    e->cache_end = 0;
+    if (e->run.finish != FR_FINISH_NONE)
+        return; /* the answer was complete before */
+    e->error = (fr_error_text){0};
+    fr_fail(&e->error, FR_FAILED,
+            "the model gave no finite logits at position %u on adapter \"%s\": try another adapter, or check the model file", position,
+            e->adapter);
+    finish(&e->run, FR_FINISH_ERROR);
+}
+
 static void take_token(fr_engine *e, uint32_t id)
 {
     fr_run *run = &e->run;
@@ -258,7 +273,11 @@ static void take_token(fr_engine *e, uint32_t id)
     if (run->finish != FR_FINISH_NONE)
         return; /* behind a stop string, or after an abort */
     run->shown++;
-    if (!fr_detokenizer_push(run->text, id))
+    if (fr_detokenizer_push(run->text, id))
+        return;
+    if (fr_detokenizer_failed(run->text))
+        finish_with_error(e, no_text_memory);
+    else
         finish(run, FR_FINISH_STOP);
 }
 
@@ -283,13 +302,8 @@ static void read_control(fr_engine *e, fr_window *w)
         finish(run, FR_FINISH_STOP);
     else if (r.control.finished == FR_RUN_LIMIT)
         finish(run, FR_FINISH_LENGTH);
-    else if (r.control.finished == FR_RUN_NOT_FINITE) {
-        e->error = (fr_error_text){0};
-        fr_fail(&e->error, FR_FAILED,
-                "the model gave no finite logits at position %u on adapter \"%s\": try another adapter, or check the model file",
-                r.control.pos, e->adapter);
-        finish(run, FR_FINISH_ERROR);
-    }
+    else if (r.control.finished == FR_RUN_NOT_FINITE)
+        finish_not_finite(e, r.control.pos - 1);
     if (run->finish != FR_FINISH_NONE)
         fr_detokenizer_end(run->text);
 }
@@ -305,14 +319,21 @@ static void read_scores(fr_engine *e, fr_window *w)
         fr_engine_fail(e);
         return;
     }
-    for (uint32_t i = 0; i < w->nodes; i++) {
+    if (e->run.finish == FR_FINISH_ERROR) { /* behind the position that failed */
+        free(scores);
+        return;
+    }
+    uint32_t i = 0;
+    for (; i < w->nodes && fabsf(scores[i].value) < 3e38f; i++) { /* else no logit is finite (advance.wgsl) */
         e->run.top[w->first + i] = (uint32_t)scores[i].id;
         if (e->run.margin)
             e->run.margin[w->first + i] = scores[i].margin;
     }
     free(scores);
-    e->cache_end = w->first + w->nodes;
-    if (e->cache_end == e->run.prompt)
+    e->cache_end = w->first + i;
+    if (i < w->nodes)
+        finish_not_finite(e, w->first + i);
+    else if (e->cache_end == e->run.prompt)
         finish(&e->run, FR_FINISH_LENGTH);
 }
 
@@ -325,7 +346,6 @@ static bool read_oldest(fr_engine *e)
         read_scores(e, w);
     else
         read_control(e, w);
-    w->in_flight = false;
     e->in_flight--;
     e->oldest = (e->oldest + 1) % FR_WINDOWS;
     return true;
@@ -339,6 +359,10 @@ void fr_session_poll(fr_engine *e)
     if (e->run.stopping && !e->in_flight && e->state != FR_STATE_FAILED) {
         if (e->run.text)
             fr_detokenizer_end(e->run.text);
+        if (e->run.text && fr_detokenizer_failed(e->run.text) && e->run.finish != FR_FINISH_ERROR) {
+            e->run.finish = FR_FINISH_NONE;
+            finish_with_error(e, no_text_memory);
+        }
         e->state = FR_STATE_READY;
     }
 }

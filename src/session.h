@@ -15,8 +15,7 @@ enum {
 
 /* One submission under way. */
 typedef struct fr_window {
-    fr_buffer *readback; /* Control and ring; or the scores of one step */
-    bool in_flight;
+    fr_buffer *readback; /* of Control and ring, or of the scores of one step */
     uint32_t first;      /* scoring: index of the step's first token */
     uint32_t nodes;
 } fr_window;
@@ -30,10 +29,10 @@ typedef struct fr_run {
     uint32_t window;        /* W */
     uint32_t prompt;        /* tokens of the prompt */
     uint32_t cached;        /* of these, in the cache from before */
-    uint32_t limit;         /* positions at which the request is complete */
+    uint32_t limit;         /* tokens, prompt included, at which the request is complete */
     uint32_t submitted;     /* positions that will be processed once everything submitted has run */
     uint32_t emitted;       /* tokens read from the ring */
-    uint32_t shown;         /* of these, before a stop string */
+    uint32_t shown;         /* of these, up to the one that completed a stop string, or an abort */
     uint32_t epoch;
     uint32_t steps;
     bool stopping;          /* nothing more is submitted */
@@ -50,7 +49,8 @@ struct fr_engine {
     fr_options options;
     char adapter[256], name[128];
     fr_state state;
-    fr_error_text error;
+    fr_error_text error;      /* what fr_error() says */
+    fr_error_text load_error; /* of the load */
     bool ended;             /* fr_feed_end() was called */
     double load_start_ms, load_ms, compile_start_ms, compile_ms;
     fr_gpu *gpu;
@@ -67,15 +67,16 @@ struct fr_engine {
     uint32_t history_end;   /* ids known to the host */
     uint32_t cache_end;     /* of these, keys and values in the cache */
     uint32_t dispatches;    /* of the last decode step */
-    uint32_t score_nodes;   /* room of the read-back buffers in scores */
 };
 
 double fr_now(const fr_engine *);
-/* Moves the engine to FR_STATE_FAILED with the error recorded in e->error, or the given one. */
+/* Moves the engine to FR_STATE_FAILED; e->error says why. */
 void fr_engine_fail(fr_engine *);
+/* A call that can't be done: replaces the message and leaves the engine as it is. Returns the status, or that of a failed engine. */
+fr_status fr_engine_refuse(fr_engine *, fr_status, const char *what);
 
 /* Buffers of the session, once the model's are there. */
-fr_status fr_session_init(fr_engine *);
+fr_status fr_session_init(fr_engine *, fr_error_text *);
 /* Moves the request in flight. */
 void fr_session_poll(fr_engine *);
 void fr_session_free(fr_engine *);

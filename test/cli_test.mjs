@@ -14,6 +14,11 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), "..");
 const build = process.env.FORERUN_BUILD ?? join(root, "build");
 const model = process.env.FORERUN_MODEL ?? spawnSync("make", ["-s", "-C", root, "model-path"], { encoding: "utf8" }).stdout.trim();
 const program = join(build, "forerun");
+const sanitized = () => {
+  const path = join(build, "asan/forerun");
+  assert.ok(existsSync(path), `${path} is missing: run \`make test-cli\``);
+  return path;
+};
 const scratch = mkdtempSync(join(tmpdir(), "forerun-cli-"));
 const MIB = 1 << 20;
 
@@ -27,8 +32,8 @@ const skip = reason => {
 };
 
 /** Runs the program to its end. */
-function forerun(args, { input = "", env = {} } = {}) {
-  const r = spawnSync(program, args, { input, env: { ...process.env, ...env }, encoding: "utf8", maxBuffer: 64 * MIB, timeout: 300_000 });
+function forerun(args, { input = "", env = {}, of = program } = {}) {
+  const r = spawnSync(of, args, { input, env: { ...process.env, ...env }, encoding: "utf8", maxBuffer: 64 * MIB, timeout: 300_000 });
   if (r.error) throw r.error;
   return r;
 }
@@ -152,20 +157,22 @@ function badFiles() {
   return [
     ["/nonexistent.gguf", /No such file/],
     [scratch, /is a directory/],
-    [file("empty.gguf", ""), /./],
+    [file("empty.gguf", ""), /empty/],
     [file("page.gguf", "<!DOCTYPE html>\n<html><head><title>404</title></head><body>Not found</body></html>\n"), /HTML|web page/i],
     [file("magic.gguf", Buffer.concat([Buffer.from("GGML"), whole.subarray(4)])), /GGUF/],
     [file("version.gguf", Buffer.concat([whole.subarray(0, 4), Buffer.from([99, 0, 0, 0]), whole.subarray(8)])), /version/i],
-    [file("header.gguf", whole.subarray(0, 300)), /./],
+    [file("header.gguf", whole.subarray(0, 300)), /truncated: it ends at byte 300/],
     [file("data.gguf", whole.subarray(0, whole.length - 4096)), /truncated|ends|bytes/],
-    [file("counts.gguf", Buffer.concat([whole.subarray(0, 8), Buffer.alloc(16, 0xff), whole.subarray(24)])), /./],
+    [file("counts.gguf", Buffer.concat([whole.subarray(0, 8), Buffer.alloc(16, 0xff), whole.subarray(24)])), /claims 18446744073709551615 tensors/],
   ];
 }
 test("model.bad_files", () => {
   for (const [path, pattern] of badFiles()) {
     fails(3, pattern, ["run", path, "-p", "a"]);
-    fails(3, pattern, ["info", path]);
-    fails(3, pattern, ["tokenize", path, "-p", "a"]);
+    for (const of of [program, sanitized()]) { // these two open no GPU, whose libraries the sanitizers know nothing of
+      fails(3, pattern, ["info", path], { of });
+      fails(3, pattern, ["tokenize", path, "-p", "a"], { of });
+    }
   }
   fails(3, /No such file/, ["bench", "/nonexistent.gguf"]);
 });
@@ -205,6 +212,17 @@ test("info.default_model", () => {
   assert.match(forerun(["info", model]).stdout, /^ {2}layers +30$/m);
 });
 
+test("info.strange_name", () => {
+  const bytes = Buffer.from(readFileSync(tiny()));
+  bytes.write("\x1b[2J", bytes.indexOf("general.name") + "general.name".length + 12, "latin1"); // clears a terminal
+  const path = file("strange.gguf", bytes);
+  const r = forerun(["info", path], { env: noGpu });
+  assert.equal(r.status, 0, r.stderr);
+  assert.match(r.stdout, /^ {2}name +\[2J$/m);
+  assert.doesNotMatch(r.stdout, /\x1b/);
+  assert.equal(json(["info", path], { env: noGpu }).model.name, "\x1b[2J", "JSON has it as it is, escaped");
+});
+
 test("tokenize.special_tokens", () => {
   const path = real();
   const text = "<|im_start|>user";
@@ -237,7 +255,8 @@ test("run.json", () => {
   assert.equal(r.tokens.length, r.usage.completion_tokens);
   assert.equal(r.usage.prompt_tokens, json(["tokenize", talker(), ...prompt]).ids.length);
   assert.deepEqual(r.widths, { 1: r.steps });
-  assert.ok(r.steps >= r.tokens.length - 1 && r.submits > 0 && r.dispatches_per_step > 0);
+  assert.deepEqual([r.steps, r.tau], [40, 1], "each step chose a token of the answer");
+  assert.ok(r.submits > 0 && r.dispatches_per_step > 0);
 });
 
 test("run.length", () => {
@@ -254,6 +273,8 @@ test("run.ends_by_itself", () => {
   const r = json(["run", tiny(), ...prompt, "--raw", "-n", "40"]);
   assert.equal(r.finish_reason, "stop");
   assert.ok(r.tokens.length < 40);
+  assert.equal(r.steps, r.tokens.length + 1, "one step chose the end token");
+  assert.equal(r.tau, r.tokens.length / r.steps);
 });
 
 test("run.loop_is_greedy", () => {
@@ -366,6 +387,7 @@ test("run.chat", () => {
   assert.equal(r.text, "The answer to this classic math problem is 4.");
   assert.equal(r.finish_reason, "stop");
   assert.equal(r.usage.prompt_tokens, 37);
+  assert.equal(r.dispatches_per_step, 6 * 30 + 3, "six a layer; embed, head and advance");
   // The same prompt, its template written out by hand.
   const system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
   const text = `<|im_start|>system\n${system}<|im_end|>\n<|im_start|>user\n${question}<|im_end|>\n<|im_start|>assistant\n`;

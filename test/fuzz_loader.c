@@ -1,5 +1,5 @@
 /* fuzz_loader: damaged models of all kinds, any chunking, a sink that refuses and pools of any size. Whatever comes, the loader must end
- * with FR_OK or with an error line, and every write must stay inside its buffer.
+ * with FR_OK or with an error line, and every write must stay inside its buffer. The vocabulary is read too, as the engine does.
  *
  * An input is a small header and edits of a valid model, so that short inputs reach deep; the models are made here, no corpus is needed:
  *
@@ -148,7 +148,7 @@ static void check(fr_status s, const fr_error_text *e)
 
 static void load(const uint8_t *file, size_t size, size_t chunk, uint32_t refuse, uint64_t pool)
 {
-    load_sink sink = {.refuse = refuse};
+    load_sink sink = {.refuse = refuse, .vocabulary = true};
     const fr_sink interface = load_sink_interface(&sink);
     fr_loader *l = fr_loader_new(&interface, pool);
     fr_error_text e = {0};

@@ -62,7 +62,7 @@ static fr_tokenizer *sound_tokenizer(size_t pre)
     for (size_t i = 0; i < sizeof user / sizeof user[0]; i++)
         text_vocab_word(&v, user[i], FR_TOKEN_USER);
     v.bos = 0;
-    v.add_bos = true;
+    v.add_bos = FR_BOS_YES;
     fr_error_text e = {0};
     made[pre] = text_vocab_make(&v, &e);
     require(made[pre] != NULL);
@@ -85,7 +85,7 @@ static fr_tokenizer *spelled_tokenizer(input *in, size_t pre)
         text_vocab_merge_bytes(&v, text, size);
     }
     v.bos = take_byte(in) & 1 ? UINT32_MAX : take_byte(in);
-    v.add_bos = true;
+    v.add_bos = FR_BOS_YES;
     fr_error_text e = {0};
     fr_tokenizer *t = text_vocab_make(&v, &e);
     require((t == NULL) == (e.status != FR_OK && e.text[0]));
@@ -181,12 +181,21 @@ static void check_stream(const fr_tokenizer *t, text_ids l, input *in)
     free(cut.data);
 }
 
-static void check_chat(const fr_tokenizer *t, input *in)
+/* `opens`: the template begins with the header of an answer, in a literal. */
+static void check_chat(const fr_tokenizer *t, input *in, bool opens)
 {
-    size_t size;
-    const char *source = take_bytes(in, 200, &size);
+    static const char opening[] = "{{ '<|im_start|>assistant\n";
+    size_t size, n_opening = opens ? sizeof opening - 1 : 0;
+    const char *rest = take_bytes(in, 200, &size);
+    char *source = malloc(n_opening + size); /* exact, so that a read behind the end is seen */
+    require(source || !size);
     fr_chat_template c;
-    fr_chat_detect(&c, size ? source : NULL, size, t); /* without a template the tokens decide */
+    if (n_opening)
+        memcpy(source, opening, n_opening);
+    if (size)
+        memcpy(source + n_opening, rest, size);
+    fr_chat_detect(&c, n_opening + size ? source : NULL, n_opening + size, t); /* without a template the tokens decide */
+    free(source);
     char content[32] = "";
     const char *bytes = take_bytes(in, sizeof content - 1, &size);
     memcpy(content, bytes, size);
@@ -209,7 +218,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fr_tokenizer *t = sound ? sound_tokenizer(options & 3) : spelled_tokenizer(&in, options & 3);
     if (!t)
         return 0;
-    check_chat(t, &in);
+    check_chat(t, &in, options & 8);
     size_t n;
     const char *text = take_bytes(&in, 255, &n);
     text_ids plain = encode(t, text, n, false), special = encode(t, text, n, true);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "load/vocabulary.h"
+
 static bool allocate(load_sink *s, uint32_t buffer, uint64_t size)
 {
     s->sizes[buffer] = (size_t)size;
@@ -15,10 +17,14 @@ static bool allocate(load_sink *s, uint32_t buffer, uint64_t size)
 static fr_status plan(void *user, const fr_config *c, const fr_weights *w, const gguf_meta *m, fr_error_text *e)
 {
     load_sink *s = user;
-    (void)c, (void)m;
+    (void)c;
     s->n_plans++;
     if (s->refusal != FR_OK)
         return s->refusal;
+    fr_tokenizer *tokenizer = s->vocabulary ? fr_vocabulary_read(m, e) : NULL;
+    fr_tokenizer_free(tokenizer);
+    if (s->vocabulary && !tokenizer)
+        return e->status;
     bool ok = s->discard || allocate(s, FR_SINK_VECTORS, w->vector_bytes);
     for (uint32_t i = 0; i < w->n_pools && !s->discard; i++)
         ok = ok && allocate(s, 2 * i, w->pools[i].code_bytes) && allocate(s, 2 * i + 1, w->pools[i].scale_bytes);

@@ -12,6 +12,7 @@ typedef struct load_sink {
     uint32_t refuse;   /* nonzero: seed of random refusals, about half of the writes */
     bool closed;       /* refuse everything */
     fr_status refusal; /* what plan() returns */
+    bool vocabulary;   /* plan() makes the file's tokenizer, as the engine does, and fails with it */
     /* filled by the load */
     uint32_t n_plans, n_refused;
     uint64_t written;

@@ -168,6 +168,8 @@ static void variants(void)
     CHECK(c.rope_scale == 0.25f);
     c = must_read((pair[MAX_CHANGES]){{"llama.rope.scale_linear", 'f', 8, NULL}}, 300);
     CHECK(c.rope_scale == 0.125f);
+    c = must_read((pair[MAX_CHANGES]){{"llama.rope.scaling.factor", 'f', 2, NULL}}, 300); /* linear, where no type is given */
+    CHECK(c.rope_scale == 0.5f);
     c = must_read((pair[MAX_CHANGES]){{"llama.rope.scaling.type", 's', 0, "none"}, {"llama.rope.scaling.factor", 'f', 4, NULL}}, 300);
     CHECK(c.rope_scale == 1);
     c = must_read((pair[MAX_CHANGES]){{"llama.expert_count", 'i', 0, NULL}}, 300);

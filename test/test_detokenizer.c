@@ -1,4 +1,6 @@
 /* test_detokenizer.c: tokens to text as they come. */
+#include <sys/resource.h>
+
 #include "test/test.h"
 #include "test/text_help.h"
 #include "text/detokenizer.h"
@@ -151,9 +153,43 @@ static void held_back(void)
     fr_tokenizer_free(t);
 }
 
+#if __has_feature(address_sanitizer)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
+/* Text for which there is no memory is a failure, not an end of the answer. */
+static void no_memory(void)
+{
+    enum { SIZE = 32 << 20 };
+    if (SANITIZED)
+        test_skip("the sanitizer ends a program that is out of memory");
+    char *word = malloc(SIZE + 1);
+    CHECK(word);
+    memset(word, 'a', SIZE);
+    word[SIZE] = 0;
+    text_vocab v = text_vocab_new("gpt-2");
+    text_vocab_word(&v, word, FR_TOKEN_NORMAL);
+    free(word);
+    fr_error_text e = {0};
+    fr_tokenizer *t = text_vocab_make(&v, &e);
+    CHECK_MSG(t, "%s", e.text);
+    fr_detokenizer *d = fr_detokenizer_new(t, NULL, 0);
+    CHECK(d);
+    const struct rlimit small = {1 << 20, 1 << 20}; /* less than the process has: no block of pages more */
+    CHECK(setrlimit(RLIMIT_AS, &small) == 0);
+    CHECK(!fr_detokenizer_failed(d));
+    CHECK(!fr_detokenizer_push(d, 0));
+    CHECK(fr_detokenizer_failed(d));
+    fr_detokenizer_free(d);
+    fr_tokenizer_free(t);
+}
+
 const fr_test detokenizer_tests[] = {
     {"detokenizer.utf8", "broken UTF-8 decodes as Python and TextDecoder have it", golden_utf8},
     {"detokenizer.streaming", "random tokens and stop strings: the stream is the whole text, cut at the first stop", streaming},
+    {"detokenizer.no_memory", "running out of memory is told apart from a stop string", no_memory},
     {"detokenizer.held_back", "half code points and half stop strings wait", held_back},
     {0},
 };

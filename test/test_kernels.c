@@ -198,21 +198,23 @@ typedef struct ending {
     struct {
         uint32_t tile;
         float value, id, second;
-    } tiles[2];                      /* all others have -1000 */
+    } tiles[2];
     uint32_t end_token, limit, emitted; /* 0: none; the context; 0 */
     uint32_t finished, token;        /* expected */
+    float others;                    /* value of all other tiles; 0: -1000 */
 } ending;
 
 static const ending endings[] = {
-    {"the largest wins", {{3, 2.5f, 200, 2}, {1, 2, 70, 1}}, 0, 0, 0, FR_RUN_ON, 200},
-    {"of equals the lower id", {{0, 2.5f, 9, 2.5f}, {4, 2.5f, 258, 1}}, 0, 0, 0, FR_RUN_ON, 9},
-    {"negative logits", {{2, -3, 150, -4}, {1, -2, 80, -5}}, 0, 0, 0, FR_RUN_ON, 80},
-    {"an end token is not appended", {{3, 2.5f, 200, 2}}, 200, 0, 0, FR_RUN_END, 0},
-    {"the limit", {{3, 2.5f, 200, 2}}, 0, 42, 0, FR_RUN_LIMIT, 200},
-    {"one before the limit", {{3, 2.5f, 200, 2}}, 0, 43, 0, FR_RUN_ON, 200},
-    {"the last place of the ring", {{3, 2.5f, 200, 2}}, 0, 0, FR_RING - 1, FR_RUN_ON, 200},
-    {"the ring begins again", {{3, 2.5f, 200, 2}}, 0, 0, FR_RING, FR_RUN_ON, 200},
-    {"infinity is no logit", {{3, INFINITY, 200, 2}}, 0, 0, 0, FR_RUN_NOT_FINITE, 0},
+    {"the largest wins", {{3, 2.5f, 200, 2}, {1, 2, 70, 1}}, 0, 0, 0, FR_RUN_ON, 200, 0},
+    {"of equals the lower id", {{0, 2.5f, 9, 2.5f}, {4, 2.5f, 258, 1}}, 0, 0, 0, FR_RUN_ON, 9, 0},
+    {"negative logits", {{2, -3, 150, -4}, {1, -2, 80, -5}}, 0, 0, 0, FR_RUN_ON, 80, 0},
+    {"an end token is not appended", {{3, 2.5f, 200, 2}}, 200, 0, 0, FR_RUN_END, 0, 0},
+    {"the limit", {{3, 2.5f, 200, 2}}, 0, 42, 0, FR_RUN_LIMIT, 200, 0},
+    {"one before the limit", {{3, 2.5f, 200, 2}}, 0, 43, 0, FR_RUN_ON, 200, 0},
+    {"the last place of the ring", {{3, 2.5f, 200, 2}}, 0, 0, FR_RING - 1, FR_RUN_ON, 200, 0},
+    {"the ring begins again", {{3, 2.5f, 200, 2}}, 0, 0, FR_RING, FR_RUN_ON, 200, 0},
+    {"infinity is no logit", {{3, INFINITY, 200, 2}}, 0, 0, 0, FR_RUN_NOT_FINITE, 0, 0},
+    {"NaN is no logit", {{0}}, 0, 0, 0, FR_RUN_NOT_FINITE, 0, NAN},
 };
 
 static void set_tiles(rig *r, rig_snapshot *s, const ending *e)
@@ -220,7 +222,7 @@ static void set_tiles(rig *r, rig_snapshot *s, const ending *e)
     const uint32_t tiles = (r->config->vocab + 31) / 32; /* as many as there can be */
     float *head = (float *)rig_part(r, s, REF_WORK) + 4 * (size_t)r->shape->head_at;
     for (uint32_t i = 0; i < tiles; i++) {
-        head[4 * i] = head[4 * i + 2] = -1000;
+        head[4 * i] = head[4 * i + 2] = e->others == 0 ? -1000 : e->others;
         head[4 * i + 1] = (float)(32 * i);
     }
     for (uint32_t i = 0; i < 2 && e->tiles[i].id > 0; i++) {

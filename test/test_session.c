@@ -1,6 +1,7 @@
 /* test_session.c: requests on small random models: modes, windows, ends, aborts, the cache. Random weights repeat themselves less than text
  * does, so a wrong bit anywhere soon shows as another token. */
 #include "cli/host.h"
+#include "load/gguf.h"
 #include "test/test.h"
 #include "tools/tiny_model.h"
 
@@ -35,14 +36,20 @@ static void feed(rig *r, const uint8_t *bytes, size_t size)
     CHECK_INT(fr_feed_end(r->engine), FR_OK);
 }
 
-static rig open_rig(const tiny_model *m, bool portable)
+static rig open_engine(uint32_t context, bool portable)
 {
     fr_error_text e = {0};
     rig r = {fr_host_open(NULL, &e), NULL};
     CHECK_MSG(r.host, "%s", e.text);
-    const fr_options options = {.context = CONTEXT, .portable = portable};
+    const fr_options options = {.context = context, .portable = portable};
     r.engine = fr_open(fr_host_device(r.host), &options);
     fr_host_attach(r.host, r.engine);
+    return r;
+}
+
+static rig open_rig(const tiny_model *m, bool portable)
+{
+    rig r = open_engine(CONTEXT, portable);
     size_t size;
     uint8_t *bytes = tiny_model_bytes(m, &size);
     CHECK(bytes);
@@ -164,12 +171,16 @@ static void limits(void)
             const fr_request q = {.mode = FR_MODE_LOOP, .max_tokens = n, .window = w, .ignore_eos = true};
             CHECK_INT(generate(&r, ids, 10, &q, out), n);
             CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_LENGTH);
+            CHECK_INT(fr_stat(r.engine, FR_STAT_STEPS), n);
         }
     const fr_request open = {.mode = FR_MODE_LOOP, .window = 4, .ignore_eos = true};
     CHECK_INT(generate(&r, ids, 150, &open, all), CONTEXT - 150); /* until the context is full */
     CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_LENGTH);
-    CHECK_INT(generate(&r, ids, CONTEXT, &open, out), 0);
+    CHECK_INT(fr_stat(r.engine, FR_STAT_STEPS), CONTEXT - 150); /* those that took in the prompt don't count */
+    CHECK_INT(generate(&r, ids, CONTEXT - 1, &open, out), 1);
     CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_LENGTH);
+    CHECK_INT(fr_generate(r.engine, ids, CONTEXT, &open), FR_BAD_ARGUMENT);
+    CHECK(strstr(fr_error(r.engine), "answer included"));
     CHECK_INT(fr_generate(r.engine, ids, CONTEXT + 1, &open), FR_BAD_ARGUMENT);
     CHECK_INT(fr_generate(r.engine, ids, 0, &open), FR_BAD_ARGUMENT);
     ids[3] = 320;
@@ -198,6 +209,7 @@ static void end_token(void)
             continue;
         ended++;
         CHECK(n < TOKENS);
+        CHECK_INT(fr_stat(r.engine, FR_STAT_STEPS), n + 1);
         const fr_request goes_on = {.mode = FR_MODE_GREEDY, .max_tokens = TOKENS, .ignore_eos = true};
         CHECK_INT(generate(&r, ids, 6, &goes_on, whole), TOKENS);
         check_same(whole, n, cut, n, "before the end token");
@@ -256,6 +268,40 @@ static void busy(void)
     close_rig(&r);
 }
 
+/* Whatever is asked of an engine too early, or fed too late, is refused and leaves the load alone. */
+static void refused_while_loading(void)
+{
+    rig r = open_engine(CONTEXT, false);
+    uint32_t ids[8], top[8];
+    size_t size, used;
+    uint8_t *bytes = tiny_model_bytes(&small, &size);
+    CHECK(bytes);
+    prompt(ids, 8, 4);
+    for (int half = 0; half < 2; half++) { /* before there is anything, and with the header read */
+        CHECK_INT(fr_generate(r.engine, ids, 8, NULL), FR_BAD_ARGUMENT);
+        CHECK(strstr(fr_error(r.engine), "busy"));
+        CHECK_INT(fr_score(r.engine, ids, 8, top, NULL), FR_BAD_ARGUMENT);
+        CHECK(fr_chat(r.engine, &(fr_message){"nobody", "x"}, 1, ids, 8) == SIZE_MAX);
+        CHECK(fr_poll(r.engine) != FR_STATE_FAILED);
+        for (size_t at = half ? size / 2 : 0, end = half ? size : size / 2; at < end; at += used) {
+            CHECK_MSG(fr_feed(r.engine, bytes + at, end - at, &used) == FR_OK, "%s", fr_error(r.engine));
+            fr_poll(r.engine);
+            fr_host_pump(r.host);
+        }
+    }
+    CHECK_INT(fr_feed_end(r.engine), FR_OK);
+    CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_BAD_ARGUMENT);
+    CHECK_INT(used, 0);
+    CHECK_INT(fr_generate(r.engine, ids, 8, NULL), FR_BAD_ARGUMENT);
+    drive(&r, FR_STATE_READY);
+    CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_BAD_ARGUMENT);
+    const fr_request q = {.max_tokens = 2, .ignore_eos = true};
+    CHECK_INT(generate(&r, ids, 8, &q, top), 2);
+    CHECK_STR(fr_error(r.engine), "");
+    free(bytes);
+    close_rig(&r);
+}
+
 /* Scoring its own greedy answer, the model predicts each of its tokens: prefill and decode agree to the bit. */
 static void score_predicts_answer(void)
 {
@@ -272,6 +318,96 @@ static void score_predicts_answer(void)
     for (int i = 0; i < 130; i++)
         CHECK_MSG(margin[i] >= 0, "margin %d is %g", i, (double)margin[i]);
     check_same(answer, 80, ids + 50, generate(&r, ids, 50, &q, ids + 50), "after scoring");
+    for (int polls = 0; polls < 12; polls += 2) { /* an abort at any moment */
+        CHECK_INT(fr_score(r.engine, ids, 130, top, margin), FR_OK);
+        for (int i = 0; i < polls && fr_poll(r.engine) != FR_STATE_READY; i++)
+            fr_host_pump(r.host);
+        const bool running = fr_finish_reason(r.engine) == FR_FINISH_NONE;
+        fr_abort(r.engine);
+        drive(&r, FR_STATE_READY);
+        CHECK_INT(fr_finish_reason(r.engine), running ? FR_FINISH_ABORT : FR_FINISH_LENGTH);
+    }
+    check_same(answer, 80, ids + 50, generate(&r, ids, 50, &q, ids + 50), "after aborts");
+    close_rig(&r);
+}
+
+/* Nine query heads of 128 dimensions for one key head take 15,888 bytes of workgroup memory, ten 16,800; the default limit is 16,384. */
+static void workgroup_memory(void)
+{
+    for (uint32_t heads = 9; heads <= 10; heads++) {
+        const tiny_model m = {.layers = 1, .dim = 64, .heads = heads, .kv_heads = 1, .head_dim = 128, .type = "q8_0"};
+        rig r = open_engine(64, true);
+        size_t size, used;
+        uint8_t *bytes = tiny_model_bytes(&m, &size);
+        CHECK(bytes);
+        if (heads == 9) {
+            feed(&r, bytes, size);
+            drive(&r, FR_STATE_READY);
+        } else {
+            CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_NO_GPU);
+            CHECK_MSG(strstr(fr_error(r.engine), "maxComputeWorkgroupStorageSize is 16384") && strstr(fr_error(r.engine), "needs 16800"),
+                      "%s", fr_error(r.engine));
+            CHECK_INT(fr_poll(r.engine), FR_STATE_FAILED);
+        }
+        free(bytes);
+        close_rig(&r);
+    }
+}
+
+static fr_status ignore(void *user, fr_error_text *e)
+{
+    (void)user, (void)e;
+    return FR_OK;
+}
+
+static fr_status ignore_data(void *user, const gguf_tensor *t, uint64_t at, const uint8_t *bytes, size_t n, size_t *used, fr_error_text *e)
+{
+    (void)user, (void)t, (void)at, (void)bytes, (void)e;
+    *used = n;
+    return FR_OK;
+}
+
+/* Gains as large as floats get: activations overflow. */
+static void spoil_norms(uint8_t *file, size_t size)
+{
+    load_heap heap = {0};
+    gguf_events events = {NULL, ignore, ignore, ignore_data};
+    gguf_reader *reader = gguf_reader_new(&events, &heap);
+    fr_error_text e = {0};
+    size_t used, n, spoilt = 0;
+    const float largest = 3e38f;
+    CHECK_INT(gguf_reader_feed(reader, file, size, &used, &e), FR_OK);
+    for (const gguf_tensor *t = gguf_reader_tensors(reader, &n); n; n--, t++)
+        for (size_t i = 0; strstr(t->name, "norm") && i < t->bytes / sizeof largest; i++, spoilt++)
+            memcpy(file + t->offset + i * sizeof largest, &largest, sizeof largest);
+    CHECK(spoilt > 0);
+    gguf_reader_free(reader);
+}
+
+/* Logits that are no numbers end the request, not the engine, and nothing of what was computed is used again. */
+static void not_finite(void)
+{
+    rig r = open_engine(CONTEXT, false);
+    size_t size;
+    uint8_t *bytes = tiny_model_bytes(&small, &size);
+    CHECK(bytes);
+    spoil_norms(bytes, size);
+    feed(&r, bytes, size);
+    free(bytes);
+    drive(&r, FR_STATE_READY);
+    uint32_t ids[CONTEXT], top[CONTEXT];
+    prompt(ids, 40, 3);
+    for (int mode = FR_MODE_GREEDY; mode <= FR_MODE_LOOP; mode++) {
+        const fr_request q = {.mode = (fr_mode)mode, .max_tokens = 8};
+        CHECK_INT(generate(&r, ids, 40, &q, top), 0);
+        CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_ERROR);
+        CHECK_MSG(strstr(fr_error(r.engine), "no finite logits at position 39"), "%s", fr_error(r.engine));
+        CHECK_INT(fr_stat(r.engine, FR_STAT_CACHED_TOKENS), 0);
+    }
+    CHECK_INT(fr_score(r.engine, ids, 40, top, NULL), FR_OK);
+    drive(&r, FR_STATE_READY);
+    CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_ERROR);
+    CHECK_MSG(strstr(fr_error(r.engine), "no finite logits at position 0"), "%s", fr_error(r.engine));
     close_rig(&r);
 }
 
@@ -328,7 +464,11 @@ const fr_test session_tests[] = {
     {"session.end_token", "an end token ends the answer, in any window", end_token},
     {"session.aborts", "an abort at any moment; the next request is right", aborts},
     {"session.busy", "one request at a time", busy},
-    {"session.score", "teacher forcing predicts the model's own greedy answer", score_predicts_answer},
+    {"session.refused_while_loading", "requests before a model is there, and bytes behind its end, don't end the load",
+     refused_while_loading},
+    {"session.score", "teacher forcing predicts the model's own greedy answer; aborts", score_predicts_answer},
+    {"session.not_finite", "logits that are no numbers end the request with an error, and nothing of it is used again", not_finite},
+    {"session.workgroup_memory", "a model whose attention does not fit the adapter is refused with limit and need", workgroup_memory},
     {"session.stop_strings", "a stop string ends the text before it", stop_strings},
     {"session.device_lost", "a lost device ends the request and the engine with one clear error", device_lost},
     {0},

@@ -552,7 +552,8 @@ static void compact(void)
     char scratch[32];
     fr_error_text e = {0};
     fr_vocab v;
-    fr_vocab_source s = {scratch, 303001, 151500, numbered_plain, NULL, numbered_merge, "qwen2", UINT32_MAX, UINT32_MAX, UINT32_MAX, false};
+    fr_vocab_source s = {scratch, 303001,     151500,     numbered_plain, NULL,     numbered_merge,
+                         "qwen2", UINT32_MAX, UINT32_MAX, UINT32_MAX,     FR_BOS_NO};
     CHECK_MSG(fr_vocab_init(&v, &s, &e) == FR_OK, "%s", e.text);
     CHECK_INT(fr_vocab_rank(&v, 0, 1 + 2 * 1234), 1234);
     CHECK(fr_vocab_rank(&v, 1, 1 + 2 * 1234) == UINT32_MAX);
@@ -629,6 +630,47 @@ static void chat_families(void)
     fr_tokenizer_free(t);
 }
 
+/* What a template writes behind the header of the answer belongs to the prompt, as far as it is written out. */
+static void chat_generation(void)
+{
+    static const char loop[] =
+        "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+        "{%- if m.role == 'assistant' %}{{ '<|im_start|>assistant\\nnot this' + m.content }}{% endif %}{%- endfor %}";
+    static const struct {
+        const char *end, *written;
+    } cases[] = {
+        {"{{- '<|im_start|>assistant\\n' }}", ""},
+        {"{{- '<|im_start|>assistant\\n<think>\\n' }}", "<think>\n"},
+        {"{{- '<|im_start|>assistant\\n<|im_start|>' }}", "<|im_start|>"}, /* a control token of the template's own */
+        {"{{ '<|im_start|>assistant\\n' + '<think>' ~ \"\\n\" }}", "<think>\n"},
+        {"{{ '<|im_start|>assistant\\n' }}{{ '<think>' }}\n{{- '!' }} {{ '\\n' }}", "<think>! \n"},
+        {"{{ '<|im_start|>assistant\\n' }}{%- if thinks %}{{ '<think>' }}{% endif %}", ""},
+        {"{{ '<|im_start|>assistant\\n' + ('<think>' if thinks else '') }}", ""},
+        {"{{ '<|im_start|>assistant\\n' }}{{ '<think>' if thinks }}", ""},
+        {"{{ '<|im_start|>assistant\\n' }}{{ opening }}", ""},
+        {"{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n  {% endif %}", "<think>\n"},
+        {"{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{%- endif %}", "<think>"},
+        {"<|im_start|>assistant\n<think>\n", "<think>"}, /* Jinja drops the last line break of a template */
+        {"<|im_start|>assistant\n{{- '<think>' }}", "<think>"},
+    };
+    fr_tokenizer *t = text_chat_tokenizer("gpt-2", NULL, 0);
+    const fr_message user = {"user", "hi"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char source[1024], expected[256];
+        snprintf(source, sizeof source, "%s%s", loop, cases[i].end);
+        snprintf(expected, sizeof expected, "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n%s", cases[i].written);
+        expect_prompt(t, source, &user, 1, expected);
+    }
+    expect_prompt(t, "{{ '<|eot_id|>' }}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n<think>' }}", &user, 1,
+                  "<|start_header_id|>user<|end_header_id|>\n\nhi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n<think>");
+    char longer[256]; /* no room: refused, not cut */
+    snprintf(longer, sizeof longer, "{{ '<|im_start|>assistant\\n%0200d' }}", 0);
+    fr_chat_template c;
+    fr_chat_detect(&c, longer, strlen(longer), t);
+    CHECK_INT(c.family, FR_CHAT_NONE);
+    fr_tokenizer_free(t);
+}
+
 static void chat_errors(void)
 {
     fr_tokenizer *t = text_chat_tokenizer("gpt-2", NULL, 0);
@@ -680,6 +722,7 @@ const fr_test text_tests[] = {
     {"text.malformed", "bad vocabularies are refused with a reason", malformed},
     {"text.compact", "tokens and merges of Qwen2's size take less than 12 MB", compact},
     {"text.chat_families", "ChatML and Llama-3 prompts, default system text, dates, trimming", chat_families},
+    {"text.chat_generation", "text that a template puts behind the header of the answer", chat_generation},
     {"text.chat_errors", "unknown templates, bad messages, special tokens typed by a user", chat_errors},
     {0},
 };

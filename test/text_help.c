@@ -231,7 +231,7 @@ fr_tokenizer *text_chat_tokenizer(const char *pre, const char *const *joins, siz
         text_vocab_join(&v, joins[i]);
     v.bos = (uint32_t)v.n_tokens + 2;
     v.eos = (uint32_t)v.n_tokens + 3;
-    v.add_bos = true;
+    v.add_bos = FR_BOS_YES;
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
         text_vocab_word(&v, special[i], FR_TOKEN_CONTROL);
     text_vocab_word(&v, "<tool>", FR_TOKEN_USER);

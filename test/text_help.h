@@ -17,7 +17,7 @@ typedef struct text_vocab {
     size_t n_tokens, n_merges;
     const char *pre;
     uint32_t bos, eos, eot;
-    bool add_bos;
+    fr_add_bos add_bos;
 } text_vocab;
 
 text_vocab text_vocab_new(const char *pre); /* without tokens, no special ids */

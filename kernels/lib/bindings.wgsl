@@ -10,5 +10,5 @@
 struct State {
     control: Control,
     ring: array<u32, RING>,
-    tokens: array<u32>, // ids of the sequence, [CTX]
+    tokens: array<u32>, // ids of the sequence, [CTX + nodes of the widest bucket]
 }

@@ -2,6 +2,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/line.h"
 
 fr_status fr_fail(fr_error_text *e, fr_status status, const char *format, ...)
 {
@@ -12,8 +15,6 @@ fr_status fr_fail(fr_error_text *e, fr_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(e->text, sizeof e->text, format, args);
     va_end(args);
-    for (char *p = e->text; *p; p++) /* names from files may hold anything */
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = ' ';
+    e->text[fr_line_clean(e->text, strlen(e->text))] = 0; /* names from files may hold anything, and may be cut anywhere */
     return status;
 }

@@ -7,7 +7,7 @@
 
 typedef struct fr_error_text {
     fr_status status; /* FR_OK: no error yet */
-    char text[400];   /* one line, no newline, always terminated */
+    char text[400];   /* one line of UTF-8 without control characters, always terminated */
 } fr_error_text;
 
 /* Records the error unless one is recorded already, and returns `status`. */

@@ -1,5 +1,6 @@
 /* The unmodified webgpu.h (pinned in deps/); under wasm every function it declares becomes an import of module "webgpu",
- * which web/src/webgpu.js implements over navigator.gpu. Only src/gpu/ includes this. */
+ * which web/src/webgpu.ts implements over navigator.gpu. Included by src/gpu/, the native host (cli/host.c, cli/adapter.c) and web/test/.
+ */
 #ifndef FR_GPU_WEBGPU_H
 #define FR_GPU_WEBGPU_H
 

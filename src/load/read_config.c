@@ -164,9 +164,8 @@ static fr_status read_rope(const reading *r, fr_config *c)
     if (s != FR_OK)
         return s;
     char key[80];
-    gguf_string type = {"none", 4};
-    if (!gguf_str(r->meta, full_key(r, key, "rope.scaling.type"), &type) && has(r->meta, full_key(r, key, "rope.scale_linear")))
-        type = (gguf_string){"linear", 6};
+    gguf_string type = {"linear", 6}; /* as in llama.cpp; without a factor that is none */
+    gguf_str(r->meta, full_key(r, key, "rope.scaling.type"), &type);
     float factor = 1;
     if (equals(type, "linear")) {
         if (has(r->meta, full_key(r, key, "rope.scaling.factor")))

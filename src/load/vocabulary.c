@@ -2,12 +2,7 @@
 
 #include <string.h>
 
-static void copy_name(char *to, size_t room, gguf_string s)
-{
-    const size_t n = s.size < room - 1 ? s.size : room - 1;
-    memcpy(to, s.data, n);
-    to[n] = 0;
-}
+#include "base/line.h"
 
 static gguf_string token_text(const gguf_meta *m, size_t i)
 {
@@ -42,16 +37,16 @@ static uint32_t id_or_none(const gguf_meta *m, const char *key)
 fr_tokenizer *fr_vocabulary_read(const gguf_meta *m, fr_error_text *e)
 {
     gguf_string model = {0}, pre = {0};
-    char model_name[32] = "", pre_name[32] = "default";
+    char model_name[32] = "", pre_name[32] = "";
     if (gguf_str(m, "tokenizer.ggml.model", &model))
-        copy_name(model_name, sizeof model_name, model);
+        fr_line_copy(model_name, sizeof model_name, model.data, model.size);
     if (strcmp(model_name, "gpt2")) {
         fr_fail(e, FR_BAD_MODEL, "tokenizer \"%s\" is not supported: use a model with byte-level BPE (tokenizer.ggml.model = gpt2)",
                 model_name);
         return NULL;
     }
     if (gguf_str(m, "tokenizer.ggml.pre", &pre))
-        copy_name(pre_name, sizeof pre_name, pre);
+        fr_line_copy(pre_name, sizeof pre_name, pre.data, pre.size);
     gguf_type type;
     fr_vocab_source s = {.user = (void *)(uintptr_t)m, .token = source_token, .merge = source_merge, .pre = pre_name};
     if (!gguf_array(m, "tokenizer.ggml.tokens", &type, &s.n_tokens) || type != GGUF_STRING ||
@@ -61,11 +56,21 @@ fr_tokenizer *fr_vocabulary_read(const gguf_meta *m, fr_error_text *e)
         return NULL;
     }
     size_t n_types = 0;
-    if (gguf_array(m, "tokenizer.ggml.token_type", &type, &n_types) && n_types == s.n_tokens && type != GGUF_STRING && type != GGUF_F32)
+    if (gguf_array(m, "tokenizer.ggml.token_type", &type, &n_types)) {
+        if (n_types != s.n_tokens || type == GGUF_STRING || type == GGUF_F32) {
+            fr_fail(e, FR_BAD_MODEL,
+                    "tokenizer.ggml.token_type does not give one number for each of the %zu tokens: the file is damaged or a failed "
+                    "conversion",
+                    s.n_tokens);
+            return NULL;
+        }
         s.type = source_type;
+    }
     s.bos = id_or_none(m, "tokenizer.ggml.bos_token_id");
     s.eos = id_or_none(m, "tokenizer.ggml.eos_token_id");
     s.eot = id_or_none(m, "tokenizer.ggml.eot_token_id");
-    gguf_bool(m, "tokenizer.ggml.add_bos_token", &s.add_bos);
+    bool add_bos;
+    if (gguf_bool(m, "tokenizer.ggml.add_bos_token", &add_bos))
+        s.add_bos = add_bos ? FR_BOS_YES : FR_BOS_NO;
     return fr_tokenizer_new(&s, e);
 }

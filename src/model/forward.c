@@ -6,6 +6,11 @@
 
 #include "model/kernels.h"
 
+enum {
+    ROPE_ROWS = 64,      /* positions written at once */
+    ROPE_BYTES = 1 << 20 /* of the rotary table, computed in one call */
+};
+
 /* A recorded dispatch. */
 typedef struct command {
     const fr_pipeline *pipeline;
@@ -39,8 +44,11 @@ struct fr_forward {
     fr_group **groups; /* [n_pools * n_kv], made when first used */
     bucket decode, prefill;
     fr_gpu_Params *entries;
-    uint32_t n_entries, entries_room, entries_written;
-    bool out_of_memory;
+    uint32_t n_entries, entries_room;
+    fr_error_text failure; /* of a command list that can't be built */
+    double *frequencies;   /* [head_dim / 2], once the weights are complete */
+    float *rope_rows;      /* [ROPE_ROWS][head_dim] to write next; rope_filled of them are computed */
+    uint32_t rope_done, rope_filled;
 };
 
 /* ---- buffers ---- */
@@ -67,7 +75,7 @@ static fr_status make_kv_buffers(fr_forward *f, fr_error_text *e)
 {
     const uint64_t layer = layer_kv_bytes(f), limit = fr_gpu_get_limits(f->gpu)->binding;
     if (layer > limit)
-        return fr_fail(e, FR_BAD_ARGUMENT,
+        return fr_fail(e, FR_NO_GPU,
                        "a context of %u tokens needs %llu MiB a layer, the GPU's bindings hold %llu MiB: use a smaller context",
                        f->shape.context, (unsigned long long)(layer >> 20), (unsigned long long)(limit >> 20));
     f->layers_per_kv = (uint32_t)(limit / layer);
@@ -88,27 +96,57 @@ static fr_status make_kv_buffers(fr_forward *f, fr_error_text *e)
     return FR_OK;
 }
 
-/* Cosine and sine of every position and pair, behind the vectors that come from the file. Double precision: the table is the same on every
- * device, and no shader's cos() is trusted with large angles. */
-fr_status fr_forward_loaded(fr_forward *f, fr_error_text *e)
+/* ---- the rotary table ---- */
+
+static bool start_rope(fr_forward *f)
 {
     const uint32_t pairs = f->config->head_dim / 2;
-    float *row = malloc(sizeof(float) * 2 * pairs);
-    if (!row)
-        return fr_fail(e, FR_FAILED, "out of memory");
-    for (uint32_t position = 0; position < f->shape.context; position++) {
-        for (uint32_t i = 0; i < pairs; i++) {
-            double frequency = pow(f->config->rope_base, -2.0 * i / f->config->rope_dims) * f->config->rope_scale;
-            if (f->weights->rope_factors)
-                frequency /= f->weights->rope_factors[i];
-            row[2 * i] = (float)cos(position * frequency);
-            row[2 * i + 1] = (float)sin(position * frequency);
-        }
-        fr_gpu_write(f->gpu, f->vectors, (f->shape.rope_at + (uint64_t)position * 2 * pairs) * 4, row, sizeof(float) * 2 * pairs);
+    f->frequencies = malloc(sizeof *f->frequencies * pairs);
+    f->rope_rows = malloc(sizeof *f->rope_rows * ROPE_ROWS * 2 * pairs);
+    if (!f->frequencies || !f->rope_rows)
+        return false;
+    for (uint32_t i = 0; i < pairs; i++) {
+        f->frequencies[i] = pow(f->config->rope_base, -2.0 * i / f->config->rope_dims) * f->config->rope_scale;
+        if (f->weights->rope_factors)
+            f->frequencies[i] /= f->weights->rope_factors[i];
     }
-    free(row);
+    return true;
+}
+
+static uint32_t fill_rope(fr_forward *f)
+{
+    const uint32_t pairs = f->config->head_dim / 2, left = f->shape.context - f->rope_done, rows = left < ROPE_ROWS ? left : ROPE_ROWS;
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t i = 0; i < pairs; i++) {
+            const double angle = (f->rope_done + r) * f->frequencies[i];
+            f->rope_rows[2 * (r * pairs + i)] = (float)cos(angle);
+            f->rope_rows[2 * (r * pairs + i) + 1] = (float)sin(angle);
+        }
+    return rows;
+}
+
+/* Cosine and sine of every position and pair, behind the vectors that come from the file. Double precision: the table is the same on every
+ * device, and no shader's cos() is trusted with large angles. Some of it at a time: a table for 131,072 tokens has 64 MiB and takes a
+ * second. */
+fr_status fr_forward_loaded(fr_forward *f, bool *done, fr_error_text *e)
+{
+    const size_t row = sizeof(float) * f->config->head_dim;
+    *done = false;
+    if (!f->rope_rows && !start_rope(f))
+        return fr_fail(e, FR_FAILED, "out of memory");
+    for (size_t bytes = 0; f->rope_done < f->shape.context; f->rope_done += f->rope_filled, f->rope_filled = 0, bytes += ROPE_ROWS * row) {
+        if (bytes >= ROPE_BYTES)
+            return FR_OK;
+        if (!f->rope_filled)
+            f->rope_filled = fill_rope(f);
+        if (!fr_gpu_upload(f->gpu, f->vectors, 4 * (uint64_t)f->shape.rope_at + f->rope_done * row, f->rope_rows, f->rope_filled * row))
+            return FR_OK;
+    }
+    *done = true;
     return FR_OK;
 }
+
+/* ---- all buffers ---- */
 
 static fr_status make_buffers(fr_forward *f, fr_error_text *e)
 {
@@ -133,10 +171,11 @@ static fr_status make_buffers(fr_forward *f, fr_error_text *e)
     f->entries_room = entries;
     f->entries = calloc(entries, sizeof *f->entries);
     f->params = fr_gpu_buffer(f->gpu, "parameters", FR_BUFFER_UNIFORM, (uint64_t)entries * FR_PARAMS_STRIDE, e);
-    if (!f->entries || !f->params)
+    if (!f->params)
+        return e->status;
+    if (!f->entries)
         return fr_fail(e, FR_FAILED, "out of memory");
-    fr_gpu_state(f->gpu, f->state, e);
-    return e->status;
+    return fr_gpu_state(f->gpu, f->state, e) ? FR_OK : e->status;
 }
 
 uint64_t fr_forward_tokens_offset(void)
@@ -158,25 +197,25 @@ fr_buffer *fr_forward_weight_buffer(const fr_forward *f, uint32_t sink_buffer)
 
 /* ---- command lists ---- */
 
-static const fr_group *group_of(fr_forward *f, uint32_t pool, uint32_t layer, fr_error_text *e)
+static const fr_group *group_of(fr_forward *f, uint32_t pool, uint32_t layer)
 {
     const uint32_t kv = layer / f->layers_per_kv;
     fr_group **g = &f->groups[kv * f->weights->n_pools + pool];
     if (!*g) {
         const fr_bindings b = {f->codes[pool], f->scales[pool], f->vectors, f->act, f->work, f->kv[kv], f->params};
-        *g = fr_gpu_group(f->gpu, &b, e);
+        *g = fr_gpu_group(f->gpu, &b, &f->failure);
     }
     return *g;
 }
 
-/* Index of an entry with these parameters, made if there is none like it among the last few. */
+/* Index of an entry with these parameters, made if there is none like it. */
 static uint32_t entry_of(fr_forward *f, const fr_gpu_Params *p)
 {
     for (uint32_t i = 0; i < f->n_entries; i++)
         if (!memcmp(&f->entries[i], p, sizeof *p))
             return i;
     if (f->n_entries == f->entries_room) {
-        f->out_of_memory = true; /* the count in make_buffers is wrong */
+        fr_fail(&f->failure, FR_FAILED, "more parameter entries than make_buffers counted");
         return 0;
     }
     f->entries[f->n_entries] = *p;
@@ -190,7 +229,7 @@ static void add(fr_forward *f, command_list *list, command c)
         const uint32_t room = list->room ? 2 * list->room : 64;
         command *items = realloc(list->items, room * sizeof *items);
         if (!items) {
-            f->out_of_memory = true;
+            fr_fail(&f->failure, FR_FAILED, "out of memory");
             return;
         }
         list->items = items;
@@ -229,14 +268,14 @@ static fr_gpu_Params layer_params(const fr_forward *f, uint32_t l)
 
 /* One dispatch for each part of a matrix; `tile_rows` rows of it a workgroup. */
 static void add_matrix(fr_forward *f, command_list *list, const bucket *b, const fr_gpu_Params *base, uint32_t layer, const fr_matrix *m,
-                       uint32_t slot, uint32_t row_offset, const fr_tiled *kernel, fr_error_text *e)
+                       uint32_t slot, uint32_t row_offset, const fr_tiled *kernel)
 {
     for (uint32_t i = 0; i < m->n_parts; i++) {
         fr_gpu_Params p = *base;
         p.part[slot] = part_of(m, i, row_offset);
         add(f, list,
             (command){.pipeline = kernel->pipeline,
-                      .group = group_of(f, m->parts[i].pool, layer, e),
+                      .group = group_of(f, m->parts[i].pool, layer),
                       .entry = entry_of(f, &p),
                       .x = over(m->parts[i].rows, kernel->rows),
                       .y = over(fr_kernel_set_nodes(b->kernels), kernel->tokens),
@@ -246,7 +285,7 @@ static void add_matrix(fr_forward *f, command_list *list, const bucket *b, const
     }
 }
 
-static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
+static void add_layer(fr_forward *f, bucket *b, uint32_t l)
 {
     const fr_layer *layer = &f->weights->layers[l];
     const fr_config *c = f->config;
@@ -254,12 +293,14 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
     const fr_gpu_Params base = layer_params(f, l);
     command_list *list = &b->body;
     for (uint32_t i = 0, row = 0; i < layer->n_qkv; row += layer->qkv[i++].rows)
-        add_matrix(f, list, b, &base, l, &layer->qkv[i], FR_PART_QKV, row, fr_kernel_qkv(b->kernels, &layer->qkv[i]), e);
+        add_matrix(f, list, b, &base, l, &layer->qkv[i], FR_PART_QKV, row, fr_kernel_qkv(b->kernels, &layer->qkv[i]));
 
-    const fr_group *group = group_of(f, layer->o.parts[0].pool, l, e);
-    const fr_attention *a = fr_kernel_attention(b->kernels);
+    const fr_group *group = group_of(f, layer->o.parts[0].pool, l);
+    const fr_attention *a = fr_kernel_attention(b->kernels, &f->failure);
     const uint32_t entry = entry_of(f, &base);
-    if (a->merge) {
+    if (!a)
+        return;
+    if (a->split) {
         add(f, list,
             (command){.pipeline = a->attend,
                       .group = group,
@@ -287,7 +328,7 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
                       .z = 1,
                       .layer = l});
     }
-    add_matrix(f, list, b, &base, l, &layer->o, FR_PART_O, 0, fr_kernel_o(b->kernels, &layer->o), e);
+    add_matrix(f, list, b, &base, l, &layer->o, FR_PART_O, 0, fr_kernel_o(b->kernels, &layer->o));
     for (uint32_t i = 0; i < layer->gate.n_parts; i++) { /* the plan pairs the parts of gate and up */
         const fr_tiled *k = fr_kernel_gateup(b->kernels, &layer->gate);
         fr_gpu_Params p = base;
@@ -295,7 +336,7 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
         p.part[FR_PART_UP] = part_of(&layer->up, i, 0);
         add(f, list,
             (command){.pipeline = k->pipeline,
-                      .group = group_of(f, layer->gate.parts[i].pool, l, e),
+                      .group = group_of(f, layer->gate.parts[i].pool, l),
                       .entry = entry_of(f, &p),
                       .x = over(layer->gate.parts[i].rows, k->rows),
                       .y = over(nodes, k->tokens),
@@ -303,10 +344,10 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l, fr_error_text *e)
                       .layer = l,
                       .matrix = &layer->gate});
     }
-    add_matrix(f, list, b, &base, l, &layer->down, FR_PART_DOWN, 0, fr_kernel_down(b->kernels, &layer->down), e);
+    add_matrix(f, list, b, &base, l, &layer->down, FR_PART_DOWN, 0, fr_kernel_down(b->kernels, &layer->down));
 }
 
-static void add_embedding(fr_forward *f, bucket *b, fr_error_text *e)
+static void add_embedding(fr_forward *f, bucket *b)
 {
     const fr_matrix *m = &f->weights->embed;
     for (uint32_t i = 0; i < m->n_parts; i++) {
@@ -314,7 +355,7 @@ static void add_embedding(fr_forward *f, bucket *b, fr_error_text *e)
         p.part[FR_PART_TABLE] = part_of(m, i, 0);
         add(f, &b->body,
             (command){.pipeline = fr_kernel_embed(b->kernels, m),
-                      .group = group_of(f, m->parts[i].pool, 0, e),
+                      .group = group_of(f, m->parts[i].pool, 0),
                       .entry = entry_of(f, &p),
                       .x = over(f->config->dim / FR_BLOCK, 8),
                       .y = fr_kernel_set_nodes(b->kernels),
@@ -323,11 +364,11 @@ static void add_embedding(fr_forward *f, bucket *b, fr_error_text *e)
     }
 }
 
-static void add_tail(fr_forward *f, bucket *b, fr_tail tail, fr_error_text *e)
+static void add_tail(fr_forward *f, bucket *b, fr_tail tail)
 {
     command_list *list = &b->tails[tail];
     const fr_matrix *m = &f->weights->head;
-    const fr_group *group = group_of(f, m->parts[0].pool, f->config->n_layers - 1, e);
+    const fr_group *group = group_of(f, m->parts[0].pool, f->config->n_layers - 1);
     uint32_t tile0 = 0, entry = 0;
     for (uint32_t i = 0; i < m->n_parts && tail != FR_TAIL_NONE; i++) {
         const fr_tiled *k = fr_kernel_head(b->kernels, m, tail == FR_TAIL_SCORE);
@@ -337,7 +378,7 @@ static void add_tail(fr_forward *f, bucket *b, fr_tail tail, fr_error_text *e)
         entry = entry_of(f, &p);
         add(f, list,
             (command){.pipeline = k->pipeline,
-                      .group = group = group_of(f, m->parts[i].pool, f->config->n_layers - 1, e),
+                      .group = group = group_of(f, m->parts[i].pool, f->config->n_layers - 1),
                       .entry = entry,
                       .x = tiles,
                       .y = tail == FR_TAIL_SCORE ? over(fr_kernel_set_nodes(b->kernels), k->tokens) : 1,
@@ -371,26 +412,26 @@ static bucket *bucket_of(fr_forward *f, uint32_t nodes)
     return nodes == 1 ? &f->decode : &f->prefill;
 }
 
-bool fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, fr_error_text *e)
+fr_status fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, bool *is_ready, fr_error_text *e)
 {
     bucket *b = bucket_of(f, nodes);
-    if (!b->kernels && !(b->kernels = fr_kernel_set_new(f->gpu, f->config, &f->shape, nodes))) {
-        fr_fail(e, FR_FAILED, "out of memory");
-        return false;
-    }
+    *is_ready = false;
+    if (!b->kernels && !(b->kernels = fr_kernel_set_new(f->gpu, f->config, &f->shape, nodes)))
+        return fr_fail(e, FR_FAILED, "out of memory");
     if (!b->body.built) {
         b->body.built = true;
-        add_embedding(f, b, e);
+        add_embedding(f, b);
         for (uint32_t l = 0; l < f->config->n_layers; l++)
-            add_layer(f, b, l, e);
+            add_layer(f, b, l);
     }
     if (!b->tails[tail].built) {
         b->tails[tail].built = true;
-        add_tail(f, b, tail, e);
+        add_tail(f, b, tail);
     }
-    if (f->out_of_memory)
-        fr_fail(e, FR_FAILED, "out of memory");
-    return e->status == FR_OK && ready(&b->body) && ready(&b->tails[tail]);
+    if (f->failure.status != FR_OK)
+        return fr_fail(e, f->failure.status, "%s", f->failure.text);
+    *is_ready = ready(&b->body) && ready(&b->tails[tail]);
+    return FR_OK;
 }
 
 static uint32_t replay(fr_forward *f, const command_list *list, uint32_t chunks)
@@ -492,18 +533,13 @@ fr_forward *fr_forward_new(fr_gpu *gpu, const fr_config *config, const fr_weight
     f->config = config;
     f->weights = weights;
     fr_shape_init(&f->shape, gpu, config, weights, context);
-    if (make_buffers(f, e) != FR_OK) {
-        fr_forward_free(f);
-        return NULL;
-    }
-    fr_forward_prepare(f, f->shape.max_nodes, FR_TAIL_EMIT, e);
-    fr_forward_prepare(f, f->shape.max_nodes, FR_TAIL_NONE, e);
-    fr_forward_prepare(f, 1, FR_TAIL_EMIT, e);
-    if (e->status != FR_OK) {
-        fr_forward_free(f);
-        return NULL;
-    }
-    return f;
+    bool ready;
+    if (make_buffers(f, e) == FR_OK && fr_forward_prepare(f, f->shape.max_nodes, FR_TAIL_EMIT, &ready, e) == FR_OK &&
+        fr_forward_prepare(f, f->shape.max_nodes, FR_TAIL_NONE, &ready, e) == FR_OK &&
+        fr_forward_prepare(f, 1, FR_TAIL_EMIT, &ready, e) == FR_OK)
+        return f;
+    fr_forward_free(f);
+    return NULL;
 }
 
 static void free_bucket(bucket *b)
@@ -521,6 +557,8 @@ void fr_forward_free(fr_forward *f)
     free_bucket(&f->decode);
     free_bucket(&f->prefill);
     free(f->entries);
+    free(f->frequencies);
+    free(f->rope_rows);
     free(f->groups);
     free(f->kv);
     free(f);

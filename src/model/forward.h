@@ -9,8 +9,6 @@
 #include "gpu/gpu.h"
 #include "model/weights.h"
 
-enum { FR_CHUNK = 32 }; /* positions per attention chunk: part of the reduction order */
-
 typedef struct fr_forward fr_forward;
 
 /* What a step ends with. */
@@ -30,8 +28,9 @@ typedef struct fr_score_entry { /* one vec4f of SCORE in work */
 fr_forward *fr_forward_new(fr_gpu *, const fr_config *, const fr_weights *, uint32_t context, fr_error_text *);
 void fr_forward_free(fr_forward *);
 
-/* The weights are complete: writes what is computed from them (the rotary table needs the factors of the file). */
-fr_status fr_forward_loaded(fr_forward *, fr_error_text *);
+/* The weights are complete: writes what is computed from them (the rotary table needs the factors of the file). To be called until *done:
+ * it writes only as much as the device takes, and a call does not last long. */
+fr_status fr_forward_loaded(fr_forward *, bool *done, fr_error_text *);
 
 /* Buffers that the loader's sink fills (loader.h numbering). */
 fr_buffer *fr_forward_weight_buffer(const fr_forward *, uint32_t sink_buffer);
@@ -39,8 +38,8 @@ fr_buffer *fr_forward_state(const fr_forward *);
 uint64_t fr_forward_tokens_offset(void); /* of the token ids in the state buffer, bytes */
 
 uint32_t fr_forward_prefill_nodes(const fr_forward *); /* N of the widest bucket */
-/* True once every pipeline of such a step is ready; starts compiling what is missing. */
-bool fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, fr_error_text *);
+/* Whether every pipeline of such a step is ready; starts compiling what is missing. */
+fr_status fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, bool *ready, fr_error_text *);
 
 /* Records one step of a bucket (1, or fr_forward_prefill_nodes) between fr_gpu_begin and fr_gpu_submit. `positions`: upper bound of the
  * cached and processed tokens after the step. Returns the dispatches recorded. */

@@ -37,7 +37,7 @@ static uint32_t take(uint32_t *end, uint32_t size)
 
 void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weights *w, uint32_t context)
 {
-    context = over(context, 32) * 32; /* keys lie in blocks of 32 slots */
+    context = over(context, FR_CHUNK) * FR_CHUNK; /* keys lie in blocks of 32 slots */
     *s = (fr_shape){.context = context};
     s->max_nodes = fr_gpu_get_limits(gpu)->is_cpu ? 32 : 256;
     s->kv_stride = c->n_kv_heads * context * (c->head_dim / 8);
@@ -48,15 +48,16 @@ void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weight
     s->act_h = take(&s->act_size, n * (c->ffn_dim / FR_BLOCK) * FR_ACT);
     s->x_at = take(&s->work_size, n * (c->dim / 4));
     s->q_at = take(&s->work_size, n * (heads / 4));
-    s->part_at = take(&s->work_size, over(context, 32) * (heads / 4));
-    s->ml_at = take(&s->work_size, over(context, 32) * c->n_heads);
+    s->part_at = take(&s->work_size, context / FR_CHUNK * (heads / 4));
+    s->ml_at = take(&s->work_size, context / FR_CHUNK * c->n_heads);
     s->head_at = take(&s->work_size, n * (over(c->vocab, ROWS_MIN) + 8));
     s->score_at = take(&s->work_size, n);
 }
 
 /* ---- choice of tiles ---- */
 
-static uint32_t round_up_2(uint32_t n)
+/* The smallest that is not less. */
+static uint32_t power_of_2(uint32_t n)
 {
     uint32_t p = 1;
     while (p < n)
@@ -75,7 +76,7 @@ static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tok
         return cpu ? (tile){.rows = 32, .tokens = 4, .t = 4, .lanes = 1} : (tile){.rows = 64, .tokens = 32, .t = 4, .lanes = 1};
     if (cpu)
         return (tile){.rows = 64, .tokens = 1, .t = 1, .lanes = 1};
-    const uint32_t most = round_up_2(m->leaves);
+    const uint32_t most = power_of_2(m->leaves);
     return (tile){.rows = 32, .tokens = 1, .t = 1, .lanes = most < 32 ? most : 32};
 }
 
@@ -140,7 +141,7 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     fr_kernel_u32(b, "ROWS", t.rows);
     fr_kernel_u32(b, "TOKS", t.tokens);
     fr_kernel_u32(b, "LANES", t.lanes);
-    fr_kernel_u32(b, "LANE_LEAVES", round_up_2(over(m->leaves, t.lanes)));
+    fr_kernel_u32(b, "LANE_LEAVES", power_of_2(over(m->leaves, t.lanes)));
     matrix_constants(b, m, wide);
     fr_kernel_piece(b, t.t > 1 ? (l->is_cpu ? "lib/tile_outer" : "lib/tile_r4t4") : "lib/tile_r4t1");
     fr_kernel_piece(b, "lib/products");
@@ -257,33 +258,61 @@ fr_pipeline *fr_kernel_embed(fr_kernel_set *k, const fr_matrix *m)
     return k->embed[m->type];
 }
 
+uint32_t fr_attention_split_bytes(const fr_config *c, uint32_t threads)
+{
+    const uint32_t rows = c->n_heads / c->n_kv_heads;
+    return rows * c->head_dim * 4 /* query */ + rows * FR_CHUNK * 4 /* score */ + threads * 16 /* part */;
+}
+
+uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes)
+{
+    const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), padded = over(rows, 4) * 4;
+    return padded * c->head_dim * 4 /* query */ + padded * FR_CHUNK * 4 /* score */ + rows * c->head_dim * 4 /* val */ +
+           rows * 16 /* running */ + rows * c->head_dim / 4 * 16 /* q_max, q_square, q_sum */;
+}
+
+/* False with the error if even the smallest workgroup needs more than the adapter has. */
+static bool attention_fits(const fr_kernel_set *k, uint32_t bytes, fr_error_text *e)
+{
+    const uint32_t room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
+    if (bytes <= room)
+        return true;
+    fr_fail(
+        e, FR_NO_GPU,
+        "the GPU's maxComputeWorkgroupStorageSize is %u, attention with %u query heads of %u dimensions for each key head needs %u: try "
+        "another adapter or model",
+        room, k->config->n_heads / k->config->n_kv_heads, k->config->head_dim, bytes);
+    return false;
+}
+
 static uint32_t stream_nodes(const fr_kernel_set *k)
 {
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
-    const uint32_t row = k->config->head_dim * 11 + 8 * 16 + 16; /* query, values, their quantisation; scores; running state */
     /* two groups of four rows on a GPU: more rows a workgroup leave too few workgroups; on a CPU adapter they only save loads
        (doc/performance.md) */
     uint32_t nodes = (fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 8) / group;
     nodes = nodes ? nodes : 1;
     while (nodes & (nodes - 1))
         nodes--; /* a power of two divides every bucket */
-    while (nodes > 1 && (nodes > k->nodes || nodes * group * row > room))
+    while (nodes > 1 && (nodes > k->nodes || fr_attention_stream_bytes(k->config, nodes) > room))
         nodes /= 2;
     return nodes;
 }
 
-const fr_attention *fr_kernel_attention(fr_kernel_set *k)
+const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
 {
     fr_attention *a = &k->attention;
     if (a->attend)
         return a;
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
-    const bool split = k->nodes == 1 && !l->is_cpu;
+    a->split = k->nodes == 1 && !l->is_cpu;
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
     fr_kernel b;
-    if (!split) {
+    if (!a->split) {
         const uint32_t threads = l->is_cpu ? 4 : 64; /* one SIMD group of SwiftShader: barriers switch between none */
         a->tile_nodes = stream_nodes(k);
+        if (!attention_fits(k, fr_attention_stream_bytes(k->config, a->tile_nodes), e))
+            return NULL;
         common(&b, k, threads, false);
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "QNODES", a->tile_nodes);
@@ -295,7 +324,9 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k)
         a->attend = fr_kernel_build(&b, k->gpu, "attend_stream", false);
         return a;
     }
-    const uint32_t threads = l->is_cpu ? 64 : group <= 2 ? 64 : group <= 4 ? 128 : 256;
+    const uint32_t threads = group <= 2 ? 64 : group <= 4 ? 128 : 256;
+    if (!attention_fits(k, fr_attention_split_bytes(k->config, threads), e))
+        return NULL;
     common(&b, k, threads, false);
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_piece(&b, "lib/attend");
@@ -303,6 +334,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k)
     a->attend = fr_kernel_build(&b, k->gpu, "attend_split", false);
     a->merge_blocks = 2;
     common(&b, k, a->merge_blocks * FR_BLOCK, false);
+    fr_kernel_u32(&b, "CHUNK", FR_CHUNK);
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
     fr_kernel_piece(&b, "lib/online");

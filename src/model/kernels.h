@@ -9,6 +9,10 @@
 /* vec4u of a quantised block (kernels/lib/act.wgsl): x, the residual, has fine codes as well, for consumers that need them. */
 enum { FR_ACT = 3, FR_ACT_FINE = 5 };
 
+enum {
+    FR_CHUNK = 32
+}; /* positions of an attention chunk, and slots of a block of keys: part of the order of sums; lib/attend.wgsl's CHUNK */
+
 /* Sizes, and where things lie in the act and work buffers (in vec4 elements). */
 typedef struct fr_shape {
     uint32_t context;    /* slots of the cache, a multiple of 32 */
@@ -27,11 +31,15 @@ typedef struct fr_tiled { /* a kernel over tiles of a matrix */
 } fr_tiled;
 
 typedef struct fr_attention {
-    fr_pipeline *attend;
-    fr_pipeline *merge;    /* NULL: attend goes through all chunks itself */
+    bool split; /* attend makes one chunk a workgroup and merge folds them; else attend goes through all chunks itself */
+    fr_pipeline *attend, *merge;
     uint32_t merge_blocks; /* blocks of 32 values a workgroup of merge makes */
     uint32_t tile_nodes;   /* nodes a workgroup of a streaming attend takes */
 } fr_attention;
+
+/* Workgroup memory of attend_split and attend_stream in bytes: every workgroup variable of the kernel and its pieces. */
+uint32_t fr_attention_split_bytes(const fr_config *, uint32_t threads);
+uint32_t fr_attention_stream_bytes(const fr_config *, uint32_t nodes);
 
 typedef struct fr_kernel_set fr_kernel_set;
 fr_kernel_set *fr_kernel_set_new(fr_gpu *, const fr_config *, const fr_shape *, uint32_t nodes);
@@ -45,7 +53,8 @@ const fr_tiled *fr_kernel_gateup(fr_kernel_set *, const fr_matrix *gate);
 const fr_tiled *fr_kernel_down(fr_kernel_set *, const fr_matrix *);
 const fr_tiled *fr_kernel_head(fr_kernel_set *, const fr_matrix *, bool every_node);
 fr_pipeline *fr_kernel_embed(fr_kernel_set *, const fr_matrix *);
-const fr_attention *fr_kernel_attention(fr_kernel_set *);
+/* NULL with FR_NO_GPU in the error: too many query heads share a key head for the adapter's workgroup memory. */
+const fr_attention *fr_kernel_attention(fr_kernel_set *, fr_error_text *);
 fr_pipeline *fr_kernel_score(fr_kernel_set *);
 fr_pipeline *fr_kernel_advance(fr_kernel_set *, bool emit);
 

@@ -14,7 +14,7 @@
  * the last leaf are stored as zeros (codes and scales all zero bytes); then one more zero block where that makes
  * row_blocks even, so that every row's 16-bit scales start on a u32.
  *
- *   row_blocks = round_up_2(leaves * leaf_blocks)
+ *   row_blocks = leaves * leaf_blocks, rounded up to an even number
  *   codes of block index i of row r of a part: code_base + (r * row_blocks + i) * (1 for q4, 2 for q8)   in vec4<u32>
  *   scales: Q4A  scale_base + r * row_blocks + i                                                       in u32
  *           else 16-bit index 2 * scale_base + r * row_blocks + i                                      low half first

@@ -14,6 +14,7 @@ typedef struct scanner {
     const char *source;
     size_t size, at;
     bool in_tag;
+    bool literal; /* the chunk is one */
     char *chunk; /* the last literal, or the last text around tags; room for `size` bytes */
     size_t n;
 } scanner;
@@ -50,6 +51,7 @@ static bool scan(scanner *s)
     while (s->at < s->size) {
         if (!s->in_tag) {
             scan_text(s);
+            s->literal = false;
             bool comment = looking_at(s, "{#");
             s->in_tag = !comment;
             for (; comment && s->at < s->size && !looking_at(s, "#}"); s->at++)
@@ -65,6 +67,7 @@ static bool scan(scanner *s)
             s->at++;
             if (c == '\'' || c == '"') {
                 scan_literal(s, c);
+                s->literal = true;
                 return true;
             }
         }
@@ -108,17 +111,137 @@ static void take_default_system(fr_chat_template *c, const char *chunk, size_t n
     c->default_system[end - start] = 0;
 }
 
-/* ChatML, if the template opens the answer as ChatML does. */
-static void detect_chatml(fr_chat_template *c, const char *source, size_t size)
+/* What the template writes behind the header of an answer. */
+typedef struct opening {
+    bool found; /* the header */
+    bool fits;
+    char text[sizeof((fr_chat_template *)0)->generation];
+    size_t n;
+} opening;
+
+static void add_opening(opening *o, const char *bytes, size_t n)
 {
+    o->fits = o->fits && n < sizeof o->text - o->n && !memchr(bytes, 0, n);
+    if (!o->fits)
+        return;
+    memcpy(o->text + o->n, bytes, n);
+    o->n += n;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static void skip_blanks(scanner *s)
+{
+    while (s->at < s->size && is_blank(s->source[s->at]))
+        s->at++;
+}
+
+/* From inside a tag, behind a literal, to the next tag that could hold one; the white space between is written unless a "-" takes it away.
+ * False: something else follows. */
+static bool next_tag(scanner *s, opening *o)
+{
+    bool trims = looking_at(s, "-");
+    s->at += trims;
+    if (!looking_at(s, "}}"))
+        return false;
+    const size_t blanks = s->at += 2;
+    skip_blanks(s);
+    const size_t n = s->at - blanks;
+    if (!looking_at(s, "{{"))
+        return false;
+    s->at += 2;
+    if (!trims && !looking_at(s, "-"))
+        add_opening(o, s->source + blanks, n);
+    s->at += looking_at(s, "-");
+    skip_blanks(s);
+    return true;
+}
+
+/* Literals that follow at once, added with + or ~ or in tags of their own. Anything that must be executed ends the row. `inside`: of a tag
+ * that has just begun, else behind a literal. */
+static void follow_literals(scanner s, opening *o, bool inside)
+{
+    for (;; inside = false) {
+        skip_blanks(&s);
+        if (!inside) {
+            if (looking_at(&s, "+") || looking_at(&s, "~")) {
+                s.at++;
+                skip_blanks(&s);
+            } else if (!next_tag(&s, o)) {
+                return;
+            }
+        }
+        if (!looking_at(&s, "'") && !looking_at(&s, "\""))
+            return;
+        const char quote = s.source[s.at++];
+        scan_literal(&s, quote);
+        scanner behind = s;
+        skip_blanks(&behind);
+        if (!looking_at(&behind, "+") && !looking_at(&behind, "~") && !looking_at(&behind, "}}") && !looking_at(&behind, "-}}"))
+            return; /* a condition, a filter */
+        add_opening(o, s.chunk, s.n);
+    }
+}
+
+/* The text that a tag, or the end of the template, stands behind, as Jinja leaves it with trim_blocks and lstrip_blocks. */
+static size_t text_before_tag(const scanner *s, const char *text, size_t n)
+{
+    const bool at_end = s->at == s->size, strips = s->in_tag && looking_at(s, "-");
+    if (at_end)
+        return n && text[n - 1] == '\n' ? n - 1 : n;
+    if (strips) {
+        while (n && is_blank(text[n - 1]))
+            n--;
+        return n;
+    }
+    size_t line = n;
+    while (line && (text[line - 1] == ' ' || text[line - 1] == '\t'))
+        line--;
+    const bool is_block = !s->in_tag || s->source[s->at - 1] == '%';
+    return is_block && (!line || text[line - 1] == '\n') ? line : n;
+}
+
+/* If the chunk has the header of an answer: the answer's opening is what stands behind it. The last one counts, for earlier ones are of
+ * answers in the conversation. */
+static void take_opening(opening *o, const scanner *s, const char *header)
+{
+    const char *rest = NULL, *end = s->chunk + s->n;
+    for (const char *p = s->chunk; (p = find(p, (size_t)(end - p), header)); rest = p)
+        p += strlen(header);
+    if (!rest)
+        return;
+    *o = (opening){.found = true, .fits = true};
+    const size_t n = (size_t)(end - rest);
+    add_opening(o, rest, s->literal ? n : text_before_tag(s, rest, n));
+    if (s->literal) {
+        follow_literals(*s, o, false);
+    } else if (s->in_tag && s->at < s->size && s->source[s->at - 1] == '{') {
+        scanner inside = *s;
+        inside.at += looking_at(s, "-");
+        follow_literals(inside, o, true);
+    }
+}
+
+/* Reads what the template writes out. ChatML only if it opens the answer as ChatML does; Llama-3 templates may put the header together
+ * from pieces. */
+static void detect_writing(fr_chat_template *c, fr_chat_family family, const char *source, size_t size)
+{
+    const bool chatml = family == FR_CHAT_CHATML;
     scanner s = {.source = source, .size = size, .chunk = malloc(size)};
+    opening o = {.fits = true};
     if (!s.chunk)
         return;
     while (scan(&s)) {
-        if (find(s.chunk, s.n, "<|im_start|>assistant\n"))
-            c->family = FR_CHAT_CHATML;
-        take_default_system(c, s.chunk, s.n);
+        if (chatml)
+            take_default_system(c, s.chunk, s.n);
+        take_opening(&o, &s, chatml ? "<|im_start|>assistant\n" : "<|start_header_id|>assistant<|end_header_id|>\n\n");
     }
+    if (o.fits && (o.found || !chatml))
+        c->family = family;
+    memcpy(c->generation, o.text, o.n);
     free(s.chunk);
 }
 
@@ -149,11 +272,11 @@ void fr_chat_detect(fr_chat_template *c, const char *source, size_t size, const 
     }
     c->begins = find(source, size, "bos_token") || find(source, size, "<|begin_of_text|>");
     if (has_llama3 && find(source, size, "<|start_header_id|>") && find(source, size, "<|eot_id|>")) {
-        c->family = FR_CHAT_LLAMA3;
+        detect_writing(c, FR_CHAT_LLAMA3, source, size);
         c->trims = has_trim(source, size);
         c->system_header = find(source, size, "Cutting Knowledge Date") != NULL;
     } else if (has_chatml) {
-        detect_chatml(c, source, size);
+        detect_writing(c, FR_CHAT_CHATML, source, size);
     }
 }
 
@@ -198,16 +321,16 @@ static void add_text(prompt *p, const char *text)
     add_bytes(p, text, strlen(text));
 }
 
-static void flush(prompt *p)
+static void flush(prompt *p, bool special)
 {
-    if (!p->failed && !fr_tokenizer_encode(p->tokenizer, p->text, p->size, false, false, &p->ids, &p->n))
+    if (!p->failed && !fr_tokenizer_encode(p->tokenizer, p->text, p->size, special, false, &p->ids, &p->n))
         p->failed = true;
     p->size = 0;
 }
 
 static void add_id(prompt *p, uint32_t id)
 {
-    flush(p);
+    flush(p, false);
     if (p->failed)
         return;
     uint32_t *ids = realloc(p->ids, (p->n + 1) * sizeof *ids);
@@ -263,6 +386,7 @@ static void encode_chatml(const fr_chat_template *c, const fr_message *messages,
     }
     add_special(p, "<|im_start|>");
     add_text(p, "assistant\n");
+    add_text(p, c->generation);
 }
 
 static void llama3_header(prompt *p, const char *role)
@@ -293,6 +417,7 @@ static void encode_llama3(const fr_chat_template *c, const fr_message *messages,
         add_special(p, "<|eot_id|>");
     }
     llama3_header(p, "assistant");
+    add_text(p, c->generation);
 }
 
 static fr_status check_messages(const fr_message *messages, size_t n, fr_error_text *e)
@@ -325,7 +450,7 @@ fr_status fr_chat_encode(const fr_chat_template *c, const fr_tokenizer *t, const
         encode_chatml(c, messages, n, &p);
     else
         encode_llama3(c, messages, n, &p);
-    flush(&p);
+    flush(&p, true); /* what is left was written by the template: the header of the answer and what it puts behind it */
     free(p.text);
     *ids = p.ids;
     if (p.failed)

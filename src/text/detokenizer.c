@@ -26,6 +26,7 @@ struct fr_detokenizer {
     uint8_t *text; /* text[start .. size) is whole code points, not yet taken */
     size_t start, size, capacity;
     bool stopped; /* by a stop string, the end, or lack of memory */
+    bool failed;  /* by lack of memory */
 };
 
 /* --- bytes to code points --------------------------------------------------------------------------------------- */
@@ -141,7 +142,7 @@ static bool append_text(void *user, const uint8_t *bytes, size_t n)
 {
     fr_detokenizer *d = user;
     if (d->size + n > d->capacity && !reserve(d, n)) {
-        d->stopped = true;
+        d->stopped = d->failed = true;
         return false;
     }
     memcpy(d->text + d->size, bytes, n);
@@ -207,6 +208,11 @@ bool fr_detokenizer_push(fr_detokenizer *d, uint32_t id)
     for (size_t i = 0; i < size && !d->stopped; i++)
         decode_byte(&d->decoder, (uint8_t)bytes[i], append_text, d);
     return !d->stopped;
+}
+
+bool fr_detokenizer_failed(const fr_detokenizer *d)
+{
+    return d->failed;
 }
 
 void fr_detokenizer_end(fr_detokenizer *d)

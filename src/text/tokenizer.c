@@ -26,26 +26,68 @@ struct fr_tokenizer {
 
 /* --- making one ------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *stamp;
+typedef struct stamp {
+    const char *name;
     fr_pretokenizer pre;
-} stamps[] = {
-    {"gpt-2", FR_PRE_GPT2},       {"default", FR_PRE_GPT2},
-    {"qwen2", FR_PRE_QWEN2},      {"deepseek-r1-qwen", FR_PRE_QWEN2},
-    {"llama-bpe", FR_PRE_LLAMA3}, {"llama3", FR_PRE_LLAMA3},
-    {"llama-v3", FR_PRE_LLAMA3},  {"smaug-bpe", FR_PRE_LLAMA3}, /* Llama-3 files converted without its BOS rule */
-    {"smollm", FR_PRE_SMOLLM},    {"starcoder", FR_PRE_SMOLLM},
-    {"codeshell", FR_PRE_SMOLLM}, {"refact", FR_PRE_SMOLLM},
+    bool add_bos; /* where the file does not say it */
+} stamp;
+
+static const stamp stamps[] = {
+    {"gpt-2", FR_PRE_GPT2, false},       {"qwen2", FR_PRE_QWEN2, false},   {"deepseek-r1-qwen", FR_PRE_QWEN2, false},
+    {"llama-bpe", FR_PRE_LLAMA3, true},  {"llama3", FR_PRE_LLAMA3, true},  {"llama-v3", FR_PRE_LLAMA3, true},
+    {"smaug-bpe", FR_PRE_LLAMA3, false}, {"smollm", FR_PRE_SMOLLM, false}, {"starcoder", FR_PRE_SMOLLM, false},
+    {"codeshell", FR_PRE_SMOLLM, false}, {"refact", FR_PRE_SMOLLM, false},
 };
 
-static bool find_stamp(const char *stamp, fr_pretokenizer *pre)
+/* Vocabularies that tell their pre-tokenizer by the places of two tokens: files from before the key existed, and those whose converter did
+ * not know the model, have none or "default". */
+static const struct {
+    const char *stamp;
+    struct {
+        const char *text;
+        size_t id;
+    } tokens[2];
+} known_vocabularies[] = {
+    {"llama-bpe", {{"<|begin_of_text|>", 128000}, {"<|end_of_text|>", 128001}}},
+    {"qwen2", {{"<|endoftext|>", 151643}, {"<|im_start|>", 151644}}},
+    {"smollm", {{"<|im_start|>", 1}, {"<repo_name>", 3}}},
+};
+
+static bool has_token(const fr_vocab_source *s, size_t id, const char *text)
 {
+    size_t size;
+    const char *found = id < s->n_tokens ? s->token(s->user, id, &size) : NULL;
+    return found && size == strlen(text) && !memcmp(found, text, size);
+}
+
+static const char *derive_stamp(const fr_vocab_source *s)
+{
+    for (size_t i = 0; i < sizeof known_vocabularies / sizeof known_vocabularies[0]; i++) {
+        bool all = true;
+        for (size_t k = 0; k < 2; k++)
+            all = all && has_token(s, known_vocabularies[i].tokens[k].id, known_vocabularies[i].tokens[k].text);
+        if (all)
+            return known_vocabularies[i].stamp;
+    }
+    return NULL;
+}
+
+static const stamp *find_stamp(const fr_vocab_source *s, fr_error_text *e)
+{
+    const char *name = s->pre;
+    if (!name || !*name || !strcmp(name, "default"))
+        name = derive_stamp(s);
+    if (!name) {
+        fr_fail(e, FR_BAD_MODEL,
+                "tokenizer.ggml.pre is missing or \"default\", and the vocabulary does not tell how text is cut: convert the model again, "
+                "or write the key into the file (gguf_new_metadata.py --pre-tokenizer NAME)");
+        return NULL;
+    }
     for (size_t i = 0; i < sizeof stamps / sizeof stamps[0]; i++)
-        if (!strcmp(stamps[i].stamp, stamp)) {
-            *pre = stamps[i].pre;
-            return true;
-        }
-    return false;
+        if (!strcmp(stamps[i].name, name))
+            return &stamps[i];
+    fr_fail(e, FR_BAD_MODEL, "tokenizer.ggml.pre: pre-tokenizer \"%.60s\" is not supported; gpt-2, qwen2, llama-bpe and smollm are", name);
+    return NULL;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -91,23 +133,19 @@ static bool check_id(const char *key, uint32_t id, const fr_vocab *v, fr_error_t
 
 fr_tokenizer *fr_tokenizer_new(const fr_vocab_source *source, fr_error_text *e)
 {
-    const char *stamp = source->pre && *source->pre ? source->pre : "default"; /* files from before the key existed */
-    fr_pretokenizer pre;
-    if (!find_stamp(stamp, &pre)) {
-        fr_fail(e, FR_BAD_MODEL, "tokenizer.ggml.pre: pre-tokenizer \"%.60s\" is not supported; gpt-2, qwen2, llama-bpe and smollm are",
-                stamp);
+    const stamp *stamped = find_stamp(source, e);
+    if (!stamped)
         return NULL;
-    }
     fr_tokenizer *t = calloc(1, sizeof *t);
     if (!t) {
         fr_fail(e, FR_FAILED, "tokenizer: out of memory; close other programs or tabs");
         return NULL;
     }
-    t->pre = pre;
+    t->pre = stamped->pre;
     t->bos = source->bos;
     t->eos = source->eos;
     t->eot = source->eot;
-    t->add_bos = source->add_bos && source->bos != FR_NO_TOKEN;
+    t->add_bos = (source->add_bos == FR_BOS_BY_STAMP ? stamped->add_bos : source->add_bos == FR_BOS_YES) && source->bos != FR_NO_TOKEN;
     bool ok = fr_vocab_init(&t->vocab, source, e) == FR_OK && check_id("bos", t->bos, &t->vocab, e) &&
               check_id("eos", t->eos, &t->vocab, e) && check_id("eot", t->eot, &t->vocab, e);
     if (ok && !collect_added(t)) {
@@ -223,8 +261,13 @@ bool fr_tokenizer_encode(const fr_tokenizer *t, const char *text, size_t size, b
 {
     fr_ids out = {*ids, *n, *n};
     fr_bpe bpe = {0};
-    bool ok = (!bos || !t->add_bos || fr_ids_push(&out, t->bos)) &&
-              (size == 0 || encode_all(t, (const uint8_t *)text, size, special, &bpe, &out));
+    const size_t first = out.n + 1; /* behind a BOS token put in front */
+    bos = bos && t->add_bos;
+    bool ok = (!bos || fr_ids_push(&out, t->bos)) && (size == 0 || encode_all(t, (const uint8_t *)text, size, special, &bpe, &out));
+    if (ok && bos && out.n > first && out.ids[first] == t->bos) { /* the text begins with it: one is enough */
+        memmove(out.ids + first, out.ids + first + 1, (out.n - first - 1) * sizeof *out.ids);
+        out.n--;
+    }
     fr_bpe_free(&bpe);
     *ids = out.ids;
     if (ok)
@@ -293,7 +336,7 @@ static size_t add_end(uint32_t *ids, size_t n, uint32_t id)
 
 size_t fr_tokenizer_ends(const fr_tokenizer *t, uint32_t ids[8])
 {
-    static const char *const known[] = {"<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>"};
+    static const char *const known[] = {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>"};
     size_t n = add_end(ids, add_end(ids, 0, t->eos), t->eot);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint32_t id = fr_tokenizer_id(t, known[i], strlen(known[i]));

@@ -1,7 +1,7 @@
 // The demo page. It uses the package as any page would (index.js is not bundled in), and announces what happens as "forerun" events on
 // window, which tools/demo.mjs listens to.
 
-import { Forerun, withPage, type ChatMessage, type ModelSource, type Progress, type Stats } from "../src/index.js";
+import { DeviceLostError, DisposedError, Forerun, withPage, type ChatMessage, type ModelSource, type Progress, type Stats } from "../src/index.js";
 
 const $ = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
 const ui = {
@@ -205,11 +205,21 @@ async function say(question: string): Promise<void> {
     answer.remove();
     addMessage("error", (e as Error).message);
     tell({ type: "error", message: (e as Error).message });
+    if (await isGone(engine, e as Error)) {
+      void engine.dispose();
+      engine = null;
+    }
   } finally {
     answer.classList.remove("writing");
     abort = null;
-    setState("ready");
+    setState(engine ? "ready" : "idle");
   }
+}
+
+/** Whether an engine can answer no more, so that the model has to be loaded again. */
+async function isGone(engine: Forerun, error: Error): Promise<boolean> {
+  if (error instanceof DeviceLostError || error instanceof DisposedError) return true;
+  return engine.info().then(() => false, () => true);
 }
 
 async function stream(messages: ChatMessage[], answer: HTMLElement, signal: AbortSignal): Promise<void> {
@@ -275,7 +285,9 @@ function wire(): void {
   });
   ui.theme.addEventListener("click", switchTheme);
   wireDrop();
-  addEventListener("pagehide", () => void engine?.dispose());
+  addEventListener("pagehide", event => {
+    if (!event.persisted) void engine?.dispose(); // else the page may come back as it is
+  });
 }
 
 function fitInput(): void {

@@ -2,7 +2,7 @@
 // another size, is the rest of an interrupted download and counts as absent. Whatever goes wrong here, the load goes on without a cache.
 
 import { FOLDER, key, removeCached } from "./cache_folder.js";
-import { versionOf, type Version } from "./download.js";
+import { isPage, versionOf, type Version } from "./download.js";
 
 const HEADROOM = 64 << 20; // bytes that stay free for the page's other data
 const REVALIDATE_MS = 4000;
@@ -50,7 +50,7 @@ async function current(url: string, version: Version, signal: AbortSignal): Prom
     return true;
   }
   if (response.status === 404 || response.status === 410) return false;
-  if (!response.ok) return true; // a server that knows no HEAD, or is in trouble
+  if (!response.ok || isPage(response)) return true; // a server that knows no HEAD, or is in trouble; a login page in between
   const now = versionOf(response);
   if (now.etag && version.etag) return now.etag === version.etag;
   if (now.modified && version.modified && now.modified !== version.modified) return false;
@@ -97,7 +97,9 @@ function writer(dir: FileSystemDirectoryHandle, name: string, url: string, handl
     write(bytes) {
       if (broken || closed) return;
       try {
-        at += handle.write(bytes as Uint8Array<ArrayBuffer>, { at });
+        const written = handle.write(bytes as Uint8Array<ArrayBuffer>, { at });
+        at += written;
+        broken = written < bytes.length;
       } catch { // the disk filled up after all
         broken = true;
       }

@@ -53,6 +53,7 @@ const TEXT = 1 << 14;
 const SIZE_MAX = 0xffffffff;
 const STALL_POLLS = 2000; // polls in a row without anything in flight: the engine waits for nothing
 const encoder = new TextEncoder();
+const newDecoder = () => new TextDecoder("utf-8", { ignoreBOM: true }); // U+FEFF is a character like any other, wherever a piece begins
 
 export class Core {
   readonly adapter: Adapter;
@@ -162,7 +163,7 @@ export class Core {
 
   #text(p: number): string {
     const all = new Uint8Array(this.#wasm.memory.buffer);
-    return new TextDecoder().decode(all.subarray(p >>> 0, all.indexOf(0, p >>> 0)));
+    return newDecoder().decode(all.subarray(p >>> 0, all.indexOf(0, p >>> 0)));
   }
 
   /** Calls with an array of pointers to NUL-terminated strings. */
@@ -269,14 +270,13 @@ export class Core {
 
   /** Starts a request over a prompt; throws if it can't be. The caller then awaits run(). */
   begin(ids: Uint32Array, request: CoreRequest): void {
-    const context = this.stat("CONTEXT");
-    if (ids.length >= context)
-      throw new ContextError(`the prompt has ${ids.length} tokens and the context holds ${context}, answer included: shorten it or load with a larger context`);
     const p = this.#alloc(4 * ids.length);
     new Uint32Array(this.#wasm.memory.buffer, p, ids.length).set(ids);
     try {
-      this.#withStrings(request.stop, stop => this.#check(this.#wasm.generate(this.#engine, p, ids.length, names.mode[request.mode],
-        request.maxTokens, request.window, stop, request.stop.length, Number(request.ignoreEos))));
+      const status = this.#withStrings(request.stop, stop => this.#wasm.generate(this.#engine, p, ids.length, names.mode[request.mode],
+        request.maxTokens, request.window, stop, request.stop.length, Number(request.ignoreEos)));
+      if (status === names.status.BAD_ARGUMENT && ids.length >= this.stat("CONTEXT")) throw new ContextError(this.#failure().message);
+      this.#check(status);
     } finally {
       this.#wasm.release(p);
     }
@@ -284,7 +284,7 @@ export class Core {
 
   /** Drives the request to its end; `onText` gets whole code points as they come. */
   async run(onText: (text: string) => void): Promise<CoreFinish> {
-    const decoder = new TextDecoder();
+    const decoder = newDecoder();
     const take = () => {
       for (let n; (n = this.#wasm.take_text(this.#engine, this.#staging, TEXT) >>> 0);) onText(decoder.decode(this.#bytes(this.#staging, n)));
     };
@@ -336,7 +336,7 @@ export class Core {
       const p = this.#wasm.token_bytes(this.#engine, id, this.#scratch) >>> 0;
       parts.push(this.#bytes(p, this.#result()).slice());
     }
-    const decoder = new TextDecoder();
+    const decoder = newDecoder();
     return parts.map(part => decoder.decode(part, { stream: true })).join("") + decoder.decode();
   }
 

@@ -67,6 +67,11 @@ export function versionOf(response: Response): Version {
   };
 }
 
+/** A web page by its type, so no model. */
+export function isPage(response: Response): boolean {
+  return /^text\/html\b/i.test(response.headers.get("content-type") ?? "");
+}
+
 async function request(url: string, signal: AbortSignal, headers: Record<string, string> = {}): Promise<Response> {
   let response: Response;
   try {
@@ -82,7 +87,7 @@ async function request(url: string, signal: AbortSignal, headers: Record<string,
 
 async function download(url: string, signal: AbortSignal): Promise<Bytes> {
   const response = await request(url, signal);
-  if (/^text\/html\b/i.test(response.headers.get("content-type") ?? "")) {
+  if (isPage(response)) {
     void response.body?.cancel();
     throw new ModelError(`${url} answers with a web page (HTML), not with a GGUF file: use the address of the file itself`);
   }

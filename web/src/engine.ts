@@ -57,8 +57,8 @@ export class Forerun {
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<Forerun> {
     const { signal, onProgress } = options;
     const defaults = checkDefaults(options.mode, options.window);
-    if (options.context !== undefined && !(Number.isInteger(options.context) && options.context > 0))
-      throw new ArgumentError(`"context" must be a whole number of tokens, not ${JSON.stringify(options.context)}`);
+    if (options.context !== undefined && !(Number.isInteger(options.context) && options.context > 0 && options.context < 2 ** 31))
+      throw new ArgumentError(`"context" must be a whole number of tokens from 1 to ${2 ** 31 - 1}, not ${JSON.stringify(options.context)}`);
     if (signal?.aborted) throw new AbortError("the load was aborted");
     const { source: from, transfer } = await toSource(source);
     const call: LoadCall = {

@@ -9,17 +9,20 @@ export interface AdapterRequest {
   portable?: boolean | undefined;
 }
 
-const FEATURES = ["subgroups", "timestamp-query"] as const satisfies GPUFeatureName[];
+const FEATURES = ["subgroups"] as const satisfies GPUFeatureName[];
 const LIMITS = [
   "maxBufferSize", "maxStorageBufferBindingSize", "maxStorageBuffersPerShaderStage", "maxComputeWorkgroupStorageSize",
   "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX", "maxComputeWorkgroupsPerDimension",
 ] as const;
+const DOT_PRODUCT = "packed_4x8_integer_dot_product"; // every product of the kernels is one
 const TRIES = 12, PAUSE_MS = 500; // a browser whose GPU process is still starting answers null at first
 
 /** The browser's adapter, or NoGpuError. Answers null several times before it gives up. */
 export async function findAdapter(gpu: GPU | undefined, powerPreference: GPUPowerPreference | undefined, tries = TRIES): Promise<GPUAdapter> {
   if (!gpu)
     throw new NoGpuError("WebGPU is not available here: use a browser that has it (Chrome, Edge, Safari 26, Firefox) over https or on localhost");
+  if (gpu.wgslLanguageFeatures && !gpu.wgslLanguageFeatures.has(DOT_PRODUCT))
+    throw new NoGpuError(`this browser's WebGPU lacks the language feature ${DOT_PRODUCT}: update the browser`);
   const options: GPURequestAdapterOptions = powerPreference ? { powerPreference } : {};
   for (let i = 0; i < tries; i++) {
     const adapter = await gpu.requestAdapter(options);
@@ -45,11 +48,11 @@ export function describeAdapter(adapter: GPUAdapter): Adapter {
 export async function requestDevice(gpu: GPU | undefined, request: AdapterRequest = {}): Promise<{ device: GPUDevice; adapter: Adapter }> {
   const found = await findAdapter(gpu, request.powerPreference ?? "high-performance");
   const adapter = describeAdapter(found);
-  if (request.portable) return { device: await found.requestDevice(), adapter: { ...adapter, hasSubgroups: false } };
   const requiredLimits: Record<string, number> = {};
   for (const name of LIMITS) requiredLimits[name] = found.limits[name];
   const requiredFeatures = FEATURES.filter(name => found.features.has(name));
   try {
+    if (request.portable) return { device: await found.requestDevice(), adapter: { ...adapter, hasSubgroups: false } };
     return { device: await found.requestDevice({ requiredFeatures, requiredLimits }), adapter };
   } catch (e) {
     throw new NoGpuError(`${adapter.name} refused to make a device: ${(e as Error).message}`, { cause: e });

@@ -1,6 +1,6 @@
 // The page's side of the worker: calls as promises, events to the caller that began them, and one answer to everything if the worker dies.
 
-import { DisposedError, ForerunError, fromWire } from "./errors.js";
+import { ArgumentError, DisposedError, ForerunError, fromWire } from "./errors.js";
 import type { CallName, Calls, FromWorker } from "./protocol.js";
 
 export interface Listener {
@@ -34,7 +34,11 @@ export class Link {
     const id = this.#next++;
     const answer = new Promise<unknown>((resolve, reject) => {
       if (this.#dead) return reject(this.#dead);
-      this.#worker.postMessage({ type, id, body }, transfer); // throws, and so rejects, if something can't be sent
+      try {
+        this.#worker.postMessage({ type, id, body }, transfer);
+      } catch (e) { // such as a stream that someone else reads
+        return reject(new ArgumentError(`what was given to ${type} can't be sent to the worker: ${(e as Error).message}`, { cause: e }));
+      }
       this.#calls.set(id, { ...listener, resolve, reject });
     });
     return { id, answer: answer as Promise<Calls[N]["answers"]> };

@@ -106,6 +106,7 @@ export interface Timing {
   prefill_tokens_per_second: number;
   tokens_per_second: number;
   mode: Mode;
+  /** Steps that chose a token: one for each of the answer, one for the end token, and those behind a stop string or an abort. */
   steps: number;
   window: number;
   dispatches_per_step: number;

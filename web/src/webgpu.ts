@@ -1,5 +1,5 @@
-// The functions of webgpu.h that the engine imports from module "webgpu", over a device of navigator.gpu (or of any other implementation
-// of the same interface, such as dawn.node).
+// The functions of webgpu.h that wasm modules import from module "webgpu" (the engine's some of them, test/binding.c all), over a device of
+// navigator.gpu or of any other implementation of the same interface, such as dawn.node.
 //
 // - A handle in C is an index into `objects`, with a reference count, as AddRef and Release expect.
 // - Completions (maps, pipelines, scopes, finished work) wait in a queue; C is entered only from deliver(), never from the event loop.
@@ -27,7 +27,7 @@ export interface Binding {
   release(handle: number): void;
   /** Runs the callbacks of everything that has completed; returns how many there were. */
   deliver(): number;
-  /** Resolves when deliver() has something to do. One caller at a time. */
+  /** Resolves when deliver() has something to do, for everyone who waits. */
   event(): Promise<void>;
   /** Queues a call of the host's own, in order with the completions (device lost, uncaptured errors). */
   post(event: () => void): void;
@@ -117,11 +117,12 @@ export function createBinding(onError: (message: string) => void): Binding {
   const events: (() => void)[] = [];
   let pending = 0;
   let wake: (() => void) | undefined;
+  let waiting: Promise<void> | undefined; // one for all
   let futures = 0n;
   const post = (event: () => void) => {
     events.push(event);
     wake?.();
-    wake = undefined;
+    wake = waiting = undefined;
   };
   // Calls back (status..., WGPUStringView *message, userdata1, userdata2); the view is passed by pointer in wasm32.
   const callBack = (info: { callback: number; userdata1: number; userdata2: number }, results: number[], message: string) => {
@@ -323,7 +324,7 @@ export function createBinding(onError: (message: string) => void): Binding {
       for (const event of batch) event();
       return batch.length;
     },
-    event: () => (events.length ? Promise.resolve() : new Promise(resolve => { wake = resolve; })),
+    event: () => (events.length ? Promise.resolve() : (waiting ??= new Promise(resolve => { wake = resolve; }))),
     post,
     get pending() { return pending; },
     get live() { return objects.length - 1 - spare.length; },

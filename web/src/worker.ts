@@ -40,7 +40,8 @@ async function load(call: LoadCall, id: number): Promise<Info> {
 interface Unfinished { writer: CacheWriter | null }
 
 async function loadFrom(call: LoadCall, id: number, signal: AbortSignal, unfinished: Unfinished): Promise<Info> {
-  const progress = (p: Progress) => post({ type: "progress", id, progress: p });
+  let ratio = 0; // never falls, also where a damaged cache entry makes a second beginning
+  const progress = (p: Progress) => post({ type: "progress", id, progress: { ...p, ratio: ratio = Math.max(ratio, p.ratio) } });
   progress({ phase: "start", loaded: 0, total: 0, ratio: 0 });
   const module = await compileModule(call.wasmUrl);
   const open = async () => {

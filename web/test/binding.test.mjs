@@ -6,13 +6,15 @@ import { after, before, test } from "node:test";
 import { linkWasm, nodeGpu, source, web } from "./helpers.mjs";
 
 const { createBinding } = await source("webgpu");
-const { requestDevice } = await source("gpu");
+const { describeAdapter, findAdapter } = await source("gpu");
 let module, gpu, device, adapter;
 
 before(async () => {
   module = await WebAssembly.compile(linkWasm("binding", [join(web, "test/binding.c"), join(web, "wasm/nostdio.c")]));
   gpu = await nodeGpu();
-  ({ device, adapter } = await requestDevice(gpu));
+  const found = await findAdapter(gpu, undefined);
+  adapter = describeAdapter(found);
+  device = await found.requestDevice({ requiredFeatures: ["timestamp-query"].filter(name => found.features.has(name)) }); // the engine does without
 });
 after(() => device?.destroy());
 

@@ -69,7 +69,7 @@ test("core: abort between two polls, then the next request", async () => {
 
 test("core: a prompt that is too long or empty is refused, and the engine goes on", async () => {
   const long = Uint32Array.from({ length: 512 }, () => 1);
-  assert.throws(() => core.begin(long, request), { name: "ContextError" });
+  assert.throws(() => core.begin(long, request), { name: "ContextError", message: /512 tokens.*512, answer included/ });
   assert.throws(() => core.begin(new Uint32Array(0), request), { name: "ArgumentError" });
   assert.equal((await tokens(core, [1])).tokens.length, 24);
 });
@@ -112,7 +112,16 @@ test("core: a lost device ends requests with its own error", async () => {
   assert.throws(() => other.poll(), { name: "DisposedError" });
 });
 
-test("core: closing gives every handle back", async () => {
+test("core: U+FEFF is a character like any other", () => {
+  const text = "\ufeffa\ufeff\ufeff";
+  assert.equal(core.detokenize(core.tokenize(text, false)), text);
+});
+
+test("core: closing ends a request that waits, and gives every handle back", async () => {
+  core.begin(Uint32Array.from([5, 5]), { ...request, maxTokens: 300 });
+  const run = assert.rejects(core.run(() => {}), { name: "DisposedError" });
+  await new Promise(resolve => setTimeout(resolve, 50)); // it waits for the GPU now
   await core.close();
+  await run;
   assert.equal(core.handles, 0);
 });
