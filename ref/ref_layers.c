@@ -171,7 +171,7 @@ void ref_gateup(ref_step *s)
     const fr_layer *layer = layer_of(s);
     const fr_part *part = &layer->gate.parts[s->part];
     for (uint32_t node = 0; node < ref_node_count(s); node++) {
-        const ref_act act = x_at(s, node, 0, false);
+        const ref_act act = x_at(s, node, 0, true);
         const ref_near f = ref_norm_factor(s, act, blocks(s->config->dim));
         for (uint32_t b = blocks(part->row0); b < blocks(part->row0 + part->rows); b++) {
             ref_near h[FR_BLOCK];

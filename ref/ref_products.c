@@ -188,8 +188,12 @@ void ref_quantise(ref_step *s, ref_act act, const ref_near x[FR_BLOCK], const fl
             allow(&fine, e, -127, 127);
     }
     put_codes(out, at, at + SUM, &coarse);
-    ref_put_near(out, at + SCALE, (ref_near){largest.v * (1.0f / 127.0f), largest.e / 127});
-    ref_put_near(out, at + SQUARES, squares(s, x));
+    const ref_near sum = squares(s, x);
+    if (isfinite(sum.v))
+        ref_put_near(out, at + SCALE, (ref_near){largest.v * (1.0f / 127.0f), largest.e / 127});
+    else
+        ref_put_bits(out, at + SCALE, 0x7fc00000); /* passed on to the logits */
+    ref_put_near(out, at + SQUARES, sum);
     if (act.size == FR_ACT_FINE)
         put_codes(out, at + FINE, at + FINE_SUM, &fine);
     else

@@ -135,7 +135,7 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     const uint32_t threads = groups * t.lanes;
     common(b, k, threads, shuffles);
     fr_kernel_piece(b, "lib/state_read");
-    const bool from_x = slot != FR_PART_O && slot != FR_PART_DOWN, wide = slot == FR_PART_QKV;
+    const bool from_x = slot != FR_PART_O && slot != FR_PART_DOWN, wide = from_x && slot != FR_PART_TABLE;
     fr_kernel_u32(b, "PART", slot);
     fr_kernel_u32(b, "IN_SIZE", from_x ? FR_ACT_FINE : FR_ACT);
     fr_kernel_u32(b, "ROWS", t.rows);
@@ -268,7 +268,7 @@ uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes)
 {
     const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), padded = over(rows, 4) * 4;
     return padded * c->head_dim * 4 /* query */ + padded * FR_CHUNK * 4 /* score */ + rows * c->head_dim * 4 /* val */ +
-           rows * 16 /* running */ + rows * c->head_dim / 4 * 16 /* q_max, q_square, q_sum */;
+           rows * 16 /* running */ + rows * c->head_dim / 4 * 3 * 4 /* q_max, q_square, q_sum */ + 16 /* q_fine */;
 }
 
 /* False with the error if even the smallest workgroup needs more than the adapter has. */
