@@ -1,0 +1,60 @@
+/* draft.h: what the drafter computes, exactly. No model: it looks for earlier occurrences of the last tokens, and blends what followed them
+ * into a tree of guesses. All arithmetic is in whole numbers, so a kernel and its twin (ref/ref_draft.c) agree bit for bit.
+ *
+ * 1. The corpus is the session memory, oldest token first, then the sequence tokens[0 .. n): prompt, page and everything committed. A
+ *    position of the corpus is a token that may come next; its place is its index in the corpus. Runs in memory end with FR_DRAFT_BREAK;
+ *    memory and sequence are apart too, neither a match nor a continuation crosses.
+ * 2. match(p), 0 to FR_DRAFT_ORDERS, is how many tokens directly before p equal the last tokens of the sequence: the one before p equals
+ *    tokens[n - 1], the one before that tokens[n - 2], and so on.
+ * 3. Candidates are the positions with match >= 1 that hold a token, not a break. The FR_DRAFT_CANDIDATES with the largest keys stay,
+ *    largest first: key = match << FR_DRAFT_PLACE_BITS | place, so longer matches come first and, among equals, later places. 0 is no key.
+ * 4. The continuation of a candidate is the up to FR_DRAFT_DEPTH tokens from its position on, to the break or to the end of the sequence.
+ * 5. A node is a prefix of a continuation: of depth d, 1 to FR_DRAFT_DEPTH. Candidates that begin with it are its evidence. Candidate i has
+ *    at depth d the order o = min(match + d - 1, FR_DRAFT_ORDERS) and weighs fr_draft_weights[o] / ((i + 1) << in_memory), rounded down.
+ *    Among the candidates that begin with the node's parent (all candidates, if d = 1) and continue to depth d, W is the weight of the
+ *    node's evidence, T the weight of all, and E fr_draft_weights[] of their highest order, which stands for a token never seen here.
+ *    share = (W << FR_DRAFT_SHARE_BITS) / (T + E);  score = parent's score * share >> FR_DRAFT_SHARE_BITS; that of the root is
+ *    FR_DRAFT_ROOT_SCORE.
+ * 6. The tree is the root and the width - 1 nodes (or all, if there are fewer) with the largest scores, largest first; among equals the
+ *    shallower, then the one whose first candidate is earlier. A child's score is at most its parent's, so parents come first, every prefix
+ * of the tree is a tree, and a narrower tree is the beginning of a wider one.
+ *
+ * The weights were chosen by measurement: doc/acceptance.md. */
+#ifndef FR_SPEC_DRAFT_H
+#define FR_SPEC_DRAFT_H
+
+#include <stdint.h>
+
+enum {
+    FR_DRAFT_WIDTH = 32, /* nodes of the widest tree, root included */
+    FR_DRAFT_DEPTH = 8, /* drafted levels, so a step yields 1 to 9 tokens */
+    FR_DRAFT_ORDERS = 8, /* longest match that counts */
+    FR_DRAFT_CANDIDATES = 64, /* positions that a tree is made of */
+    FR_DRAFT_PLACE_BITS = 28, /* of a key; memory and sequence together are shorter than 1 << 28 */
+    FR_DRAFT_SHARE_BITS = 12,
+    FR_DRAFT_ROOT_SCORE = (1 << 20) - 1,
+};
+#define FR_DRAFT_BREAK UINT32_MAX /* in memory, behind each run; equals no token */
+
+/* By order; [0] is not used. A power of three: the evidence of one order outweighs that of all lower ones in most cases. W + E stays below
+ * 1 << 20 whatever the candidates are (64 of them weigh at most 4.75 times the last entry), so no shift overflows. */
+static const uint32_t fr_draft_weights[FR_DRAFT_ORDERS + 1] = {0, 64, 192, 576, 1728, 5184, 15552, 46656, 139968};
+
+/* What the drafter reads. Memory is a ring: token i of `count`, oldest first, lies at ring[(head + capacity - count + i) % capacity]. */
+typedef struct fr_draft_corpus {
+    const uint32_t *ring; /* [capacity] */
+    uint32_t capacity; /* at least `count` */
+    uint32_t head; /* slot that is written next */
+    uint32_t count; /* tokens and breaks in memory; 0: no memory */
+    const uint32_t *tokens; /* [n] */
+    uint32_t n; /* at least 1: the last one is the root of the tree */
+} fr_draft_corpus;
+
+typedef struct fr_draft_node {
+    uint32_t token;
+    uint32_t parent; /* index of the parent, smaller than the node's own; 0 for the root */
+    uint32_t depth; /* 0 for the root */
+    uint32_t match; /* longest match of the node's evidence; of the root: of all candidates, 0 if there is none */
+} fr_draft_node;
+
+#endif
