@@ -54,7 +54,7 @@ static candidate read_candidate(const fr_draft_corpus *c, uint32_t key, uint32_t
     const uint32_t place = key & ((1u << FR_DRAFT_PLACE_BITS) - 1);
     const bool in_memory = place < c->count;
     const uint32_t end = in_memory ? c->count : c->count + c->n;
-    candidate r = {.match = key >> FR_DRAFT_PLACE_BITS, .divisor = (i + 1) << in_memory};
+    candidate r = {.match = key >> FR_DRAFT_PLACE_BITS, .divisor = (i + 1) << (in_memory ? FR_DRAFT_MEMORY_SHIFT : 0)};
     while (r.length < FR_DRAFT_DEPTH && place + r.length < end) {
         const uint32_t at = place + r.length, token = in_memory ? memory_token(c, at) : c->tokens[at - c->count];
         if (token == FR_DRAFT_BREAK)
@@ -90,7 +90,10 @@ static uint32_t share_of(const candidate *list, uint32_t n, const uint32_t *alik
         all += weight;
         evidence += alike[j] >= depth ? weight : 0;
     }
-    return (evidence << FR_DRAFT_SHARE_BITS) / (all + fr_draft_weights[best]);
+    all += fr_draft_weights[best];
+    for (; all >> FR_DRAFT_SUM_BITS; all >>= 1)
+        evidence >>= 1;
+    return (evidence << FR_DRAFT_SHARE_BITS) / all;
 }
 
 static bool before(const scored *a, const scored *b)

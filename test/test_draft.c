@@ -81,11 +81,11 @@ static uint32_t weigh(const plain *p, const uint32_t *keys, uint32_t n, const ui
         const uint32_t place = at(p, keys[i] & 0xfffffff), more = place + depth - 1;
         if (!begins(p, keys[i], path, length) || more >= p->n || p->corpus[more] == FR_DRAFT_BREAK)
             continue;
-        uint32_t order = (keys[i] >> 28) + depth - 1, weight = 64;
+        uint32_t order = (keys[i] >> 28) + depth - 1, weight = 1024;
         order = order > 8 ? 8 : order;
         for (uint32_t k = 1; k < order; k++)
             weight *= 3;
-        sum += weight / ((i + 1) * ((keys[i] & 0xfffffff) < p->memory ? 2 : 1));
+        sum += weight / ((i + 1) * ((keys[i] & 0xfffffff) < p->memory ? 4 : 1));
         *best = order > *best ? order : *best;
     }
     return sum;
@@ -108,12 +108,17 @@ static uint32_t add_children(const plain *p, const uint32_t *keys, uint32_t n, c
         node.depth = depth;
         node.first = i;
         node.match = keys[i] >> 28;
-        uint32_t best = 0, weight = 64, ignored = 0;
-        const uint64_t all = weigh(p, keys, n, parent->path, depth - 1, depth, &best);
+        uint32_t best = 0, weight = 1024, ignored = 0;
+        uint32_t all = weigh(p, keys, n, parent->path, depth - 1, depth, &best);
+        uint32_t evidence = weigh(p, keys, n, node.path, depth, depth, &ignored), shift = 0;
         for (uint32_t k = 1; k < best; k++)
             weight *= 3;
-        const uint64_t share = ((uint64_t)weigh(p, keys, n, node.path, depth, depth, &ignored) << 12) / (all + weight);
-        CHECK(share < 4096 && all + weight < 1 << 20);
+        all += weight;
+        CHECK(evidence < all);
+        while (all >> shift >= 1 << 20)
+            shift++;
+        const uint64_t share = ((uint64_t)(evidence >> shift) << 12) / (all >> shift);
+        CHECK(share < 4096);
         node.score = (uint32_t)(parent->score * share >> 12);
         nodes[count++] = node;
     }
@@ -259,9 +264,9 @@ static void ring_turns(void)
     }
 }
 
-/* Worked by hand. Candidates: 4 (after 2 3, match 2, weight 192), 5 (after 3, match 1, weight 64 / 2). First level: 192 and 32 of 224 + 192
- * = 416: shares 1890 and 315, scores 483839 and 80639. Below 4: one candidate of order 3, half: 241919, then 120959 for the second 3 and so
- * on. */
+/* Worked by hand. Candidates: 4 (after 2 3, match 2, weight 3072), 5 (after 3, match 1, weight 1024 / 2). First level: 3072 and 512 of 3584
+ * + 3072 = 6656: shares 1890 and 315, scores 483839 and 80639. Below 4: one candidate of order 3, half: 241919, then 120959 for the second
+ * 3 and so on. */
 static void by_hand(void)
 {
     static const uint32_t tokens[] = {3, 5, 2, 3, 4, 2, 3};
@@ -298,8 +303,8 @@ static void no_overflow(void)
     uint64_t sum = fr_draft_weights[FR_DRAFT_ORDERS];
     for (uint32_t i = 0; i < FR_DRAFT_CANDIDATES; i++)
         sum += fr_draft_weights[FR_DRAFT_ORDERS] / (i + 1);
-    CHECK(sum << FR_DRAFT_SHARE_BITS < (uint64_t)1 << 32);
-    CHECK((uint64_t)FR_DRAFT_ROOT_SCORE << FR_DRAFT_SHARE_BITS < (uint64_t)1 << 32);
+    CHECK(sum < 1 << 24);
+    CHECK(FR_DRAFT_SUM_BITS + FR_DRAFT_SHARE_BITS == 32 && FR_DRAFT_ROOT_SCORE < 1 << FR_DRAFT_SUM_BITS);
 }
 
 const fr_test draft_tests[] = {

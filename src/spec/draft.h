@@ -10,14 +10,16 @@
  *    largest first: key = match << FR_DRAFT_PLACE_BITS | place, so longer matches come first and, among equals, later places. 0 is no key.
  * 4. The continuation of a candidate is the up to FR_DRAFT_DEPTH tokens from its position on, to the break or to the end of the sequence.
  * 5. A node is a prefix of a continuation: of depth d, 1 to FR_DRAFT_DEPTH. Candidates that begin with it are its evidence. Candidate i has
- *    at depth d the order o = min(match + d - 1, FR_DRAFT_ORDERS) and weighs fr_draft_weights[o] / ((i + 1) << in_memory), rounded down.
+ *    at depth d the order o = min(match + d - 1, FR_DRAFT_ORDERS) and weighs fr_draft_weights[o] / (i + 1), rounded down; a place in memory
+ *    weighs fr_draft_weights[o] / ((i + 1) << FR_DRAFT_MEMORY_SHIFT).
  *    Among the candidates that begin with the node's parent (all candidates, if d = 1) and continue to depth d, W is the weight of the
- *    node's evidence, T the weight of all, and E fr_draft_weights[] of their highest order, which stands for a token never seen here.
- *    share = (W << FR_DRAFT_SHARE_BITS) / (T + E);  score = parent's score * share >> FR_DRAFT_SHARE_BITS; that of the root is
+ *    node's evidence, and T the weight of all plus fr_draft_weights[] of their highest order, which stands for a token never seen here.
+ *    Both are shifted right by as much as it takes to make T less than 1 << FR_DRAFT_SUM_BITS. Then
+ *    share = (W << FR_DRAFT_SHARE_BITS) / T, and the node's score = its parent's score * share >> FR_DRAFT_SHARE_BITS. The root's score is
  *    FR_DRAFT_ROOT_SCORE.
  * 6. The tree is the root and the width - 1 nodes (or all, if there are fewer) with the largest scores, largest first; among equals the
  *    shallower, then the one whose first candidate is earlier. A child's score is at most its parent's, so parents come first, every prefix
- * of the tree is a tree, and a narrower tree is the beginning of a wider one.
+ *    of the tree is a tree, and a narrower tree is the beginning of a wider one.
  *
  * The weights were chosen by measurement: doc/acceptance.md. */
 #ifndef FR_SPEC_DRAFT_H
@@ -31,14 +33,17 @@ enum {
     FR_DRAFT_ORDERS = 8, /* longest match that counts */
     FR_DRAFT_CANDIDATES = 64, /* positions that a tree is made of */
     FR_DRAFT_PLACE_BITS = 28, /* of a key; memory and sequence together are shorter than 1 << 28 */
-    FR_DRAFT_SHARE_BITS = 12,
+    FR_DRAFT_SUM_BITS = 20,
+    FR_DRAFT_SHARE_BITS = 12, /* with either of the other two it fills 32 bits */
+    FR_DRAFT_MEMORY_SHIFT = 2, /* evidence out of memory counts a quarter */
     FR_DRAFT_ROOT_SCORE = (1 << 20) - 1,
 };
 #define FR_DRAFT_BREAK UINT32_MAX /* in memory, behind each run; equals no token */
 
-/* By order; [0] is not used. A power of three: the evidence of one order outweighs that of all lower ones in most cases. W + E stays below
- * 1 << 20 whatever the candidates are (64 of them weigh at most 4.75 times the last entry), so no shift overflows. */
-static const uint32_t fr_draft_weights[FR_DRAFT_ORDERS + 1] = {0, 64, 192, 576, 1728, 5184, 15552, 46656, 139968};
+/* By order; [0] is not used. A power of three: the evidence of one order outweighs that of all lower ones in most cases. The factor of 1024
+ * keeps the weakest, 1 / 256 of the first entry, in whole numbers; the strongest, all 64 of the highest order, sum up to less than 1 << 24.
+ */
+static const uint32_t fr_draft_weights[FR_DRAFT_ORDERS + 1] = {0, 1024, 3072, 9216, 27648, 82944, 248832, 746496, 2239488};
 
 /* What the drafter reads. Memory is a ring: token i of `count`, oldest first, lies at ring[(head + capacity - count + i) % capacity]. */
 typedef struct fr_draft_corpus {
