@@ -45,16 +45,15 @@ uint32_t ref_draft_match(const fr_draft_corpus *c, uint32_t keys[FR_DRAFT_CANDID
 }
 
 typedef struct candidate {
-    uint32_t match, divisor; /* of the weight */
-    uint32_t length, tokens[FR_DRAFT_DEPTH];
+    uint32_t match, weight, length, tokens[FR_DRAFT_DEPTH];
 } candidate;
 
 static candidate read_candidate(const fr_draft_corpus *c, uint32_t key, uint32_t i)
 {
     const uint32_t place = key & ((1u << FR_DRAFT_PLACE_BITS) - 1);
     const bool in_memory = place < c->count;
-    const uint32_t end = in_memory ? c->count : c->count + c->n;
-    candidate r = {.match = key >> FR_DRAFT_PLACE_BITS, .divisor = (i + 1) << (in_memory ? FR_DRAFT_MEMORY_SHIFT : 0)};
+    const uint32_t match = key >> FR_DRAFT_PLACE_BITS, end = in_memory ? c->count : c->count + c->n;
+    candidate r = {.match = match, .weight = (FR_DRAFT_WEIGHT << match) / ((i + 1) << (in_memory ? FR_DRAFT_MEMORY_SHIFT : 0))};
     while (r.length < FR_DRAFT_DEPTH && place + r.length < end) {
         const uint32_t at = place + r.length, token = in_memory ? memory_token(c, at) : c->tokens[at - c->count];
         if (token == FR_DRAFT_BREAK)
@@ -84,16 +83,11 @@ static uint32_t share_of(const candidate *list, uint32_t n, const uint32_t *alik
     for (uint32_t j = 0; j < n; j++) {
         if (alike[j] < depth - 1 || list[j].length < depth)
             continue;
-        const uint32_t raised = list[j].match + depth - 1, order = raised < FR_DRAFT_ORDERS ? raised : FR_DRAFT_ORDERS;
-        const uint32_t weight = fr_draft_weights[order] / list[j].divisor;
-        best = order > best ? order : best;
-        all += weight;
-        evidence += alike[j] >= depth ? weight : 0;
+        best = list[j].match > best ? list[j].match : best;
+        all += list[j].weight;
+        evidence += alike[j] >= depth ? list[j].weight : 0;
     }
-    all += fr_draft_weights[best];
-    for (; all >> FR_DRAFT_SUM_BITS; all >>= 1)
-        evidence >>= 1;
-    return (evidence << FR_DRAFT_SHARE_BITS) / all;
+    return (evidence << FR_DRAFT_SHARE_BITS) / (all + (FR_DRAFT_WEIGHT << best));
 }
 
 static bool before(const scored *a, const scored *b)

@@ -72,21 +72,20 @@ static bool begins(const plain *p, uint32_t key, const uint32_t *path, uint32_t 
     return true;
 }
 
-/* Weight of the candidates that begin with the path, counting those of `length` tokens at least; `*best` is their highest order. */
+/* Weight of the candidates that begin with the path and have a token at `depth`; `*longest` is their longest match. */
 static uint32_t weigh(const plain *p, const uint32_t *keys, uint32_t n, const uint32_t *path, uint32_t length, uint32_t depth,
-                      uint32_t *best)
+                      uint32_t *longest)
 {
     uint32_t sum = 0;
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t place = at(p, keys[i] & 0xfffffff), more = place + depth - 1;
+        const uint32_t place = keys[i] & 0xfffffff, match = keys[i] >> 28, more = at(p, place) + depth - 1;
         if (!begins(p, keys[i], path, length) || more >= p->n || p->corpus[more] == FR_DRAFT_BREAK)
             continue;
-        uint32_t order = (keys[i] >> 28) + depth - 1, weight = 1024;
-        order = order > 8 ? 8 : order;
-        for (uint32_t k = 1; k < order; k++)
-            weight *= 3;
-        sum += weight / ((i + 1) * ((keys[i] & 0xfffffff) < p->memory ? 4 : 1));
-        *best = order > *best ? order : *best;
+        uint32_t weight = 512;
+        for (uint32_t k = 0; k < match; k++)
+            weight *= 2;
+        sum += place < p->memory ? weight / (4 * i + 4) : weight / (i + 1);
+        *longest = match > *longest ? match : *longest;
     }
     return sum;
 }
@@ -108,17 +107,13 @@ static uint32_t add_children(const plain *p, const uint32_t *keys, uint32_t n, c
         node.depth = depth;
         node.first = i;
         node.match = keys[i] >> 28;
-        uint32_t best = 0, weight = 1024, ignored = 0;
-        uint32_t all = weigh(p, keys, n, parent->path, depth - 1, depth, &best);
-        uint32_t evidence = weigh(p, keys, n, node.path, depth, depth, &ignored), shift = 0;
-        for (uint32_t k = 1; k < best; k++)
-            weight *= 3;
-        all += weight;
-        CHECK(evidence < all);
-        while (all >> shift >= 1 << 20)
-            shift++;
-        const uint64_t share = ((uint64_t)(evidence >> shift) << 12) / (all >> shift);
-        CHECK(share < 4096);
+        uint32_t longest = 0, ignored = 0, novel = 512;
+        const uint32_t evidence = weigh(p, keys, n, node.path, depth, depth, &ignored);
+        const uint32_t all = weigh(p, keys, n, parent->path, depth - 1, depth, &longest);
+        for (uint32_t k = 0; k < longest; k++)
+            novel *= 2;
+        const uint64_t share = ((uint64_t)evidence << 12) / (all + novel);
+        CHECK(evidence <= all && all + novel < 1 << 20);
         node.score = (uint32_t)(parent->score * share >> 12);
         nodes[count++] = node;
     }
@@ -264,13 +259,13 @@ static void ring_turns(void)
     }
 }
 
-/* Worked by hand. Candidates: 4 (after 2 3, match 2, weight 3072), 5 (after 3, match 1, weight 1024 / 2). First level: 3072 and 512 of 3584
- * + 3072 = 6656: shares 1890 and 315, scores 483839 and 80639. Below 4: one candidate of order 3, half: 241919, then 120959 for the second
- * 3 and so on. */
+/* Worked by hand. Candidates: 4 (after 2 3, match 2, weight 2048), 5 (after 3, match 1, weight 1024 / 2). First level: 2048 and 512 of 2560
+ * + 2048 = 4608: shares 1820 and 455, scores 465919 and 116479. Below 4 there is one candidate, and half the score at each level: 232959
+ * and 116479. So 5 goes before the third level of 4, which has an equal score: it is shallower. Then the levels below 5. */
 static void by_hand(void)
 {
     static const uint32_t tokens[] = {3, 5, 2, 3, 4, 2, 3};
-    static const fr_draft_node want[] = {{3, 0, 0, 2}, {4, 0, 1, 2}, {2, 1, 2, 2}, {3, 2, 3, 2}, {5, 0, 1, 1}, {2, 4, 2, 1}, {3, 5, 3, 1}};
+    static const fr_draft_node want[] = {{3, 0, 0, 2}, {4, 0, 1, 2}, {2, 1, 2, 2}, {5, 0, 1, 1}, {3, 2, 3, 2}, {2, 3, 2, 1}, {3, 5, 3, 1}};
     uint32_t keys[FR_DRAFT_CANDIDATES];
     fr_draft_node tree[FR_DRAFT_WIDTH];
     const fr_draft_corpus c = {NULL, 0, 0, 0, tokens, 7};
@@ -300,10 +295,10 @@ static void no_overflow(void)
     CHECK_INT(n, 9); /* a chain: one token over and over */
     for (uint32_t k = 1; k < n; k++)
         CHECK(tree[k].parent == k - 1 && tree[k].match == 8);
-    uint64_t sum = fr_draft_weights[FR_DRAFT_ORDERS];
+    uint64_t sum = (uint64_t)FR_DRAFT_WEIGHT << FR_DRAFT_ORDERS;
     for (uint32_t i = 0; i < FR_DRAFT_CANDIDATES; i++)
-        sum += fr_draft_weights[FR_DRAFT_ORDERS] / (i + 1);
-    CHECK(sum < 1 << 24);
+        sum += (FR_DRAFT_WEIGHT << FR_DRAFT_ORDERS) / (i + 1);
+    CHECK(sum < 1 << FR_DRAFT_SUM_BITS);
     CHECK(FR_DRAFT_SUM_BITS + FR_DRAFT_SHARE_BITS == 32 && FR_DRAFT_ROOT_SCORE < 1 << FR_DRAFT_SUM_BITS);
 }
 

@@ -9,19 +9,20 @@
  * 3. Candidates are the positions with match >= 1 that hold a token, not a break. The FR_DRAFT_CANDIDATES with the largest keys stay,
  *    largest first: key = match << FR_DRAFT_PLACE_BITS | place, so longer matches come first and, among equals, later places. 0 is no key.
  * 4. The continuation of a candidate is the up to FR_DRAFT_DEPTH tokens from its position on, to the break or to the end of the sequence.
- * 5. A node is a prefix of a continuation: of depth d, 1 to FR_DRAFT_DEPTH. Candidates that begin with it are its evidence. Candidate i has
- *    at depth d the order o = min(match + d - 1, FR_DRAFT_ORDERS) and weighs fr_draft_weights[o] / (i + 1), rounded down; a place in memory
- *    weighs fr_draft_weights[o] / ((i + 1) << FR_DRAFT_MEMORY_SHIFT).
- *    Among the candidates that begin with the node's parent (all candidates, if d = 1) and continue to depth d, W is the weight of the
- *    node's evidence, and T the weight of all plus fr_draft_weights[] of their highest order, which stands for a token never seen here.
- *    Both are shifted right by as much as it takes to make T less than 1 << FR_DRAFT_SUM_BITS. Then
- *    share = (W << FR_DRAFT_SHARE_BITS) / T, and the node's score = its parent's score * share >> FR_DRAFT_SHARE_BITS. The root's score is
- *    FR_DRAFT_ROOT_SCORE.
+ * 5. A node is a prefix of a continuation, of depth 1 to FR_DRAFT_DEPTH. The candidates that begin with it are its evidence.
+ *    weight of candidate i, counted from 0 = (FR_DRAFT_WEIGHT << match) / (i + 1), rounded down;
+ *    for places in memory                  = (FR_DRAFT_WEIGHT << match) / ((i + 1) << FR_DRAFT_MEMORY_SHIFT).
+ *    Of the candidates that begin with the node's parent (all of them, if that is the root) and continue to the node's depth, T is the
+ *    weight of all, plus FR_DRAFT_WEIGHT << their longest match, which stands for a token never seen here; W is the weight of those that
+ *    begin with the node. T is less than 1 << FR_DRAFT_SUM_BITS.
+ *    share = (W << FR_DRAFT_SHARE_BITS) / T
+ *    score = parent's score * share >> FR_DRAFT_SHARE_BITS; that of the root is FR_DRAFT_ROOT_SCORE
  * 6. The tree is the root and the width - 1 nodes (or all, if there are fewer) with the largest scores, largest first; among equals the
  *    shallower, then the one whose first candidate is earlier. A child's score is at most its parent's, so parents come first, every prefix
  *    of the tree is a tree, and a narrower tree is the beginning of a wider one.
  *
- * The weights were chosen by measurement: doc/acceptance.md. */
+ * So a longer match counts twice as much, an earlier candidate of the list more than a later one, memory a quarter. These weights were
+ * chosen by measurement: doc/acceptance.md. */
 #ifndef FR_SPEC_DRAFT_H
 #define FR_SPEC_DRAFT_H
 
@@ -38,12 +39,8 @@ enum {
     FR_DRAFT_MEMORY_SHIFT = 2, /* evidence out of memory counts a quarter */
     FR_DRAFT_ROOT_SCORE = (1 << 20) - 1,
 };
+#define FR_DRAFT_WEIGHT 512u /* so the least that there is, match 1 at rank 63 in memory, weighs 4 */
 #define FR_DRAFT_BREAK UINT32_MAX /* in memory, behind each run; equals no token */
-
-/* By order; [0] is not used. A power of three: the evidence of one order outweighs that of all lower ones in most cases. The factor of 1024
- * keeps the weakest, 1 / 256 of the first entry, in whole numbers; the strongest, all 64 of the highest order, sum up to less than 1 << 24.
- */
-static const uint32_t fr_draft_weights[FR_DRAFT_ORDERS + 1] = {0, 1024, 3072, 9216, 27648, 82944, 248832, 746496, 2239488};
 
 /* What the drafter reads. Memory is a ring: token i of `count`, oldest first, lies at ring[(head + capacity - count + i) % capacity]. */
 typedef struct fr_draft_corpus {
