@@ -74,11 +74,13 @@ static fr_status read_drafters(sim_options *o, fr_error_text *err)
         const sim_drafter *found = NULL;
         for (size_t i = 0; i < N_DRAFTERS; i++)
             found = strcmp(all_drafters[i]->name, word) ? found : all_drafters[i];
-        if (!found || o->n_drafters == N_DRAFTERS)
+        for (uint32_t i = 0; i < o->n_drafters; i++)
+            found = o->drafters[i] == found ? NULL : found;
+        if (!found)
             return fr_fail(err, FR_BAD_ARGUMENT, "--drafters is a list of lookup, suffix, mixing, fixed, each once; not \"%s\"", word);
         o->drafters[o->n_drafters++] = found;
     }
-    return FR_OK;
+    return o->n_drafters ? FR_OK : fr_fail(err, FR_BAD_ARGUMENT, "--drafters is empty; for example --drafters lookup,fixed");
 }
 
 static fr_status read_widths(sim_options *o, fr_error_text *err)

@@ -162,6 +162,10 @@ static void frequent_or_late(void)
     check_steps(log, &sim_mixing, 2, 2, 1);
     check_steps(log, &sim_fixed, 2, 2, 2);
     check_steps(log, &sim_fixed, 3, 2, 1); /* two drafts hold both */
+    /* Behind 1 stood 2, 2, 4 and, last, 3: 2 is the most frequent, but older, and mixing weighs it with 1/2 + 1/2.5, 3 with 1. */
+    static const char older[] = "{\"prompt_ids\":[1,2,50,1,2,51,1,4,53,1,3,52],\"tokens\":[1,3,60],\"finish_reason\":\"length\"}";
+    check_steps(older, &sim_suffix, 2, 2, 2);
+    check_steps(older, &sim_mixing, 2, 2, 1);
 }
 
 /* The end of the turn is one more token, which a step must yield: behind 5, which is accepted, it comes in the same step. */

@@ -33,11 +33,11 @@ typedef struct followers {
     follower *list;
     uint32_t n, room;
     double all[EXPERTS + 1];
-    uint32_t longest, class; /* which set of weights */
+    uint32_t longest, times; /* which set of weights */
 } followers;
 
 typedef struct mixing {
-    double weights[ORDERS + 1][SEEN][EXPERTS + 1]; /* [longest match][class][expert] */
+    double weights[ORDERS + 1][SEEN][EXPERTS + 1]; /* [longest match][times][expert] */
     uint32_t *index; /* [SIM_MAX_ID] of a token in here.list, if it is stamped with `turn` */
     uint32_t *stamp; /* [SIM_MAX_ID] */
     uint32_t turn;
@@ -68,8 +68,8 @@ static void *open(void)
         return NULL;
     }
     for (uint32_t longest = 1; longest <= ORDERS; longest++)
-        for (uint32_t class = 0; class < SEEN; class ++) {
-            double *v = m->weights[longest][class], sum = 1;
+        for (uint32_t times = 0; times < SEEN; times++) {
+            double *v = m->weights[longest][times], sum = 1;
             v[0] = 1;
             for (uint32_t k = 1; k <= longest; k++) { /* to begin with, an order counts three times as much as the next lower one */
                 v[k] = k > 1 ? 3 * v[k - 1] : 1;
@@ -125,7 +125,7 @@ static void gather(mixing *m, const sim_corpus *c, const uint32_t *path, uint32_
         h->longest = match > h->longest ? match : h->longest;
     }
     const uint32_t seen = ranks[h->longest] + ranks[ORDERS + h->longest];
-    h->class = seen <= 1 ? 0 : seen <= 3 ? 1 : 2;
+    h->times = seen <= 1 ? 0 : seen <= 3 ? 1 : 2;
 }
 
 static void offer(const mixing *m, sim_frontier *f, const fr_draft_node *tree, uint32_t node)
@@ -133,11 +133,11 @@ static void offer(const mixing *m, sim_frontier *f, const fr_draft_node *tree, u
     const followers *h = &m->here;
     for (uint32_t i = 0; i < h->n; i++) {
         double p = 0;
-        double sum = m->weights[h->longest][h->class][0];
+        double sum = m->weights[h->longest][h->times][0];
         for (uint32_t k = 1; k <= EXPERTS; k++)
             if (h->all[k] > 0) {
-                sum += m->weights[h->longest][h->class][k];
-                p += m->weights[h->longest][h->class][k] * h->list[i].part[k] / h->all[k];
+                sum += m->weights[h->longest][h->times][k];
+                p += m->weights[h->longest][h->times][k] * h->list[i].part[k] / h->all[k];
             }
         p /= sum;
         sim_frontier_offer(f, tree, node, h->list[i].token, p);
@@ -170,7 +170,7 @@ static void learn(void *self, uint32_t token)
 {
     mixing *m = self;
     const followers *h = &m->root;
-    double *v = m->weights[h->longest][h->class], vote[EXPERTS + 1], sum, present;
+    double *v = m->weights[h->longest][h->times], vote[EXPERTS + 1], sum, present;
     uint32_t i = 0;
     if (!h->longest)
         return;

@@ -19,7 +19,8 @@
  *    score = parent's score * share >> FR_DRAFT_SHARE_BITS; that of the root is FR_DRAFT_ROOT_SCORE
  * 6. The tree is the root and the width - 1 nodes (or all, if there are fewer) with the largest scores, largest first; among equals the
  *    shallower, then the one whose first candidate is earlier. A child's score is at most its parent's, so parents come first, every prefix
- *    of the tree is a tree, and a narrower tree is the beginning of a wider one.
+ *    of the tree is a tree, and a narrower tree is the beginning of a wider one. As one number of 29 bits, to sort by, largest first:
+ *    score << 9 | (511 - ((depth - 1) * FR_DRAFT_CANDIDATES + first candidate)).
  *
  * So a longer match counts twice as much, an earlier candidate of the list more than a later one, memory a quarter. These weights were
  * chosen by measurement: doc/acceptance.md. */
@@ -32,7 +33,7 @@ enum {
     FR_DRAFT_WIDTH = 32, /* nodes of the widest tree, root included */
     FR_DRAFT_DEPTH = 8, /* drafted levels, so a step yields 1 to 9 tokens */
     FR_DRAFT_ORDERS = 8, /* longest match that counts */
-    FR_DRAFT_CANDIDATES = 64, /* positions that a tree is made of */
+    FR_DRAFT_CANDIDATES = 64, /* positions that a tree is made of; all their prefixes are 512 nodes at most */
     FR_DRAFT_PLACE_BITS = 28, /* of a key; memory and sequence together are shorter than 1 << 28 */
     FR_DRAFT_SUM_BITS = 20,
     FR_DRAFT_SHARE_BITS = 12, /* with either of the other two it fills 32 bits */
