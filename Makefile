@@ -43,7 +43,7 @@ WASM_LINK   := -mexec-model=reactor -Wl,--export-table -Wl,-z,stack-size=65536 -
 # Sources are found, not listed. What in test/ is neither an area (test_*) nor a fuzzer (fuzz_*) helps those.
 SRC         := $(sort $(shell find src -name '*.c'))
 REF         := $(sort $(shell find ref -name '*.c'))
-CLI         := $(sort $(wildcard cli/*.c))
+CLI         := $(sort $(wildcard cli/*.c cli/*/*.c))
 WASM_SRC    := $(SRC) $(sort $(wildcard web/wasm/*.c))
 AREAS       := $(filter-out test/test_main.c,$(sort $(wildcard test/test_*.c)))
 FUZZERS     := $(sort $(wildcard test/fuzz_*.c))

@@ -96,7 +96,7 @@ fr_args_result fr_args_parse(const fr_verb *verb, const fr_arg *table, int argc,
             if (option(verb, table, argc, argv, &i, err) != FR_OK)
                 return FR_ARGS_BAD;
         } else if (*word) {
-            fr_fail(err, FR_BAD_ARGUMENT, "%s takes one model, not also \"%.60s\"; quote texts with spaces", verb->name, argv[i]);
+            fr_fail(err, FR_BAD_ARGUMENT, "%s takes one file, not also \"%.60s\"; quote texts with spaces", verb->name, argv[i]);
             return FR_ARGS_BAD;
         } else {
             *word = argv[i];

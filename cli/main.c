@@ -14,6 +14,15 @@ static const fr_verb verbs[] = {
      "Facts about the file need no GPU; without a MODEL the adapter alone is described.\n", fr_verb_info},
     {"tokenize", "Prints the tokens of a text: one line for each, its id and its text. Needs no GPU.",
      "MODEL [-p TEXT | -f FILE] [options]", "Without -p and -f the text is read from standard input.\n", fr_verb_tokenize},
+    {"sim", "Replays a token log and tells how many tokens a step each drafter would yield. Needs no GPU and no model.", "LOG [options]",
+     "LOG has a line of \"forerun run --json\" for each answer, perhaps with a \"task\" added (- for standard input). Memory holds\n"
+     "what earlier lines put out, with the last 8 tokens of their prompts. Every figure is given twice: over outputs cut where they\n"
+     "start to loop (16 tokens come a third time), and over whole outputs. The first token, which the prefill yields, does not count.\n\n"
+     "  lookup   prompt lookup: copies what followed the longest match, the latest of several\n"
+     "  suffix   suffix tree with counts: the suffix length whose tree promises most\n"
+     "  mixing   context mixing: all orders at every node, with weights learnt online\n"
+     "  fixed    the drafter of the device: matches of all orders, blended with fixed weights\n",
+     fr_verb_sim},
     {"selftest", "Compares every kernel with its twin on the CPU, on this machine's adapter.", "[options]", NULL, fr_verb_selftest},
 };
 enum { FR_VERBS = sizeof verbs / sizeof *verbs };

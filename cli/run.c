@@ -17,6 +17,8 @@ typedef struct run_options {
 typedef struct answer {
     bool keep;
     fr_text text;
+    uint32_t *prompt; /* ids, [n_prompt] */
+    size_t n_prompt;
     char last; /* byte printed */
     fr_error_text err;
 } answer;
@@ -114,7 +116,7 @@ static size_t encode(fr_engine *engine, const run_options *o, const fr_text *tex
     return fr_chat(engine, messages, n, ids, cap);
 }
 
-static fr_status start(fr_engine *engine, const run_options *o, const fr_text *text, fr_mode mode, fr_error_text *err)
+static fr_status start(fr_engine *engine, const run_options *o, const fr_text *text, fr_mode mode, answer *a, fr_error_text *err)
 {
     size_t n = encode(engine, o, text, NULL, 0);
     uint32_t *ids = n == SIZE_MAX ? NULL : malloc((n ? n : 1) * sizeof *ids);
@@ -127,7 +129,8 @@ static fr_status start(fr_engine *engine, const run_options *o, const fr_text *t
     else
         status = fr_fail(err, n == SIZE_MAX ? FR_BAD_ARGUMENT : FR_FAILED,
                          n == SIZE_MAX ? "the prompt can't be tokenised" : "out of memory for a prompt of %zu tokens", n);
-    free(ids);
+    a->prompt = ids;
+    a->n_prompt = n;
     return status == FR_OK ? FR_OK : fr_fail(err, status, "%s", fr_error(engine));
 }
 
@@ -204,6 +207,10 @@ static void print_json(const fr_engine *e, const answer *a)
     for (size_t i = 0; i < n; i++)
         fr_json_count(&j, NULL, ids[i]);
     fr_json_close(&j, ']');
+    fr_json_open(&j, "prompt_ids", '[');
+    for (size_t i = 0; i < a->n_prompt; i++)
+        fr_json_count(&j, NULL, a->prompt[i]);
+    fr_json_close(&j, ']');
     fr_json_text(&j, "finish_reason", reasons[fr_finish_reason(e)]);
     print_usage(&j, e);
     print_timing(&j, e);
@@ -224,7 +231,7 @@ static void print_json(const fr_engine *e, const answer *a)
 static fr_status answer_prompt(fr_drive *d, const run_options *o, const fr_text *text, fr_mode mode, fr_error_text *err)
 {
     answer a = {.keep = o->json};
-    fr_status status = start(d->engine, o, text, mode, err);
+    fr_status status = start(d->engine, o, text, mode, &a, err);
     if (status == FR_OK)
         status = fr_drive_wait(d, take, &a, err);
     if (status == FR_OK && a.err.status != FR_OK)
@@ -239,6 +246,7 @@ static fr_status answer_prompt(fr_drive *d, const run_options *o, const fr_text 
             print_statistics(d->engine, mode);
     }
     fr_text_free(&a.text);
+    free(a.prompt);
     if (status == FR_OK && fr_interrupted())
         status = fr_fail(err, FR_FAILED, "interrupted");
     return status;

@@ -7,7 +7,7 @@ var<workgroup> running: array<Online, QROWS>;
 
 fn gain(block: u32, e: u32) -> f32 { return 1.0; }
 fn act_out(block: u32, token: u32) -> u32 {
-    return select(SKIP, ACT_A + ((node0 + token) * BLOCKS + kv_head * QBLOCKS + block) * 3u, node0 + token < node_count());
+    return select(SKIP, ACT_A + ((node0 + token) * BLOCKS + kv_head * QBLOCKS + block) * OUT_SIZE, node0 + token < node_count());
 }
 
 fn fold(row: u32, d4: u32, o: vec4f) {

@@ -7,7 +7,7 @@ var<private> block0: u32;
 var<private> node: u32;
 
 fn gain(block: u32, e: u32) -> f32 { return vectors[params.norm_next + min((block0 + block) * 32u + e, DIM - 1u)]; }
-fn act_out(block: u32, token: u32) -> u32 { return select(SKIP, ACT_X + (node * BLOCKS + block0 + block) * 3u, block0 + block < BLOCKS); }
+fn act_out(block: u32, token: u32) -> u32 { return select(SKIP, ACT_X + (node * BLOCKS + block0 + block) * OUT_SIZE, block0 + block < BLOCKS); }
 
 @compute @workgroup_size(WG)
 fn embed(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {

@@ -9,12 +9,12 @@ fn weight_row(row: u32) -> Row {
     let part = params.part[select(PART, PART + 1u, up)];
     return row_at(part.x, part.y, min(row0 + select(row, row - ROWS / 2u, up), part.w - 1u));
 }
-fn act_at(node: u32) -> u32 { return ACT_X + node * BLOCKS * 3u; }
+fn act_at(node: u32) -> u32 { return ACT_X + node * BLOCKS * IN_SIZE; }
 fn gain(block: u32, e: u32) -> f32 { return 1.0; }
 fn act_out(block: u32, token: u32) -> u32 {
     let node = token0 + token;
     let row = row0 + 32u * block;
-    return select(SKIP, ACT_H + (node * (FFN / 32u) + (params.part[PART].z + row) / 32u) * 3u, row < params.part[PART].w && node < node_count());
+    return select(SKIP, ACT_H + (node * (FFN / 32u) + (params.part[PART].z + row) / 32u) * OUT_SIZE, row < params.part[PART].w && node < node_count());
 }
 
 @compute @workgroup_size(WG)

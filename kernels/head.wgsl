@@ -4,7 +4,7 @@ var<workgroup> found: array<Best, TOKS * 8u>;
 var<private> row0: u32;
 
 fn weight_row(row: u32) -> Row { return row_at(params.part[PART].x, params.part[PART].y, min(row0 + row, params.part[PART].w - 1u)); }
-fn act_at(token: u32) -> u32 { return ACT_X + select(token, node_count() - 1u, LAST) * BLOCKS * 3u; }
+fn act_at(token: u32) -> u32 { return ACT_X + select(token, node_count() - 1u, LAST) * BLOCKS * IN_SIZE; }
 
 @compute @workgroup_size(WG)
 fn head(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {

@@ -5,7 +5,7 @@ const K_ROWS = KV_HEADS * HEAD_DIM;
 var<private> row0: u32;
 
 fn weight_row(row: u32) -> Row { return row_at(params.part[PART].x, params.part[PART].y, min(row0 + row, params.part[PART].w - 1u)); }
-fn act_at(node: u32) -> u32 { return ACT_X + node * BLOCKS * 3u; }
+fn act_at(node: u32) -> u32 { return ACT_X + node * BLOCKS * IN_SIZE; }
 
 fn finish(row: u32, node: u32, y: vec2f) {
     let d = row % HEAD_DIM;

@@ -5,12 +5,12 @@ var<private> row0: u32;
 var<private> token0: u32;
 
 fn weight_row(row: u32) -> Row { return row_at(params.part[PART].x, params.part[PART].y, min(row0 + row, params.part[PART].w - 1u)); }
-fn act_at(node: u32) -> u32 { return ACT_IN + node * BLOCKS * 3u; }
+fn act_at(node: u32) -> u32 { return ACT_IN + node * BLOCKS * IN_SIZE; }
 fn gain(block: u32, e: u32) -> f32 { return vectors[select(params.norm_ffn, params.norm_next, NORM_NEXT) + min(params.part[PART].z + row0 + 32u * block + e, DIM - 1u)]; }
 fn act_out(block: u32, token: u32) -> u32 {
     let node = token0 + token;
     let row = row0 + 32u * block;
-    return select(SKIP, ACT_X + (node * (DIM / 32u) + (params.part[PART].z + row) / 32u) * 3u, row < params.part[PART].w && node < node_count());
+    return select(SKIP, ACT_X + (node * (DIM / 32u) + (params.part[PART].z + row) / 32u) * OUT_SIZE, row < params.part[PART].w && node < node_count());
 }
 
 @compute @workgroup_size(WG)

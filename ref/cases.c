@@ -40,7 +40,7 @@ const kernel_case kernel_cases[] = {
       .context = 96},
      false,
      {STEP(30, 5, WIDE, EMIT), STEP(0, 1, EMIT), STEP(63, 1, EMIT)}},
-    /* q, k and v apart; gate and up made equal; wide heads, more of them than fit the residual; scaled rope */
+    /* q, k and v apart; gate and up made equal; wide heads, more of them than fit the residual; scaled rope; the kernels of GPUs */
     {"llama.mixed",
      {.model = {.type = "q4_0",
                 .v_type = "q8_0",
@@ -52,7 +52,8 @@ const kernel_case kernel_cases[] = {
                 .head_dim = 128,
                 .ffn = 1120,
                 .rope_factors = true},
-      .context = 128},
+      .context = 128,
+      .gpu_tiles = true},
      true,
      {PROMPTS, TOKENS}},
     /* every matrix in several parts and pools; a context that is not made of whole chunks; WebGPU's default limits */

@@ -112,13 +112,19 @@ float ref_from_half(uint32_t bits);
 float ref_bits_float(uint32_t bits);
 uint32_t ref_float_bits(float);
 
+/* Quantised blocks in the act buffer: the first one's place and the size of each, in vec4; whether a product uses the fine codes. */
+typedef struct ref_act {
+    uint32_t at, size;
+    bool wide;
+} ref_act;
+
 /* Element of a matrix; col < cols. */
 float ref_element(const ref_step *, const fr_matrix *, uint32_t row, uint32_t col);
-/* Row times the quantised activations at vec4 `act` of the act buffer, in the canonical order. */
-float ref_product(const ref_step *, const fr_matrix *, uint32_t row, uint32_t act);
+/* Row times quantised activations, in the canonical order. */
+float ref_product(const ref_step *, const fr_matrix *, uint32_t row, ref_act);
 /* Sum of the squares beside `blocks` quantised blocks, in the canonical order, and RMSNorm's factor of it. */
-ref_near ref_norm_factor(const ref_step *, uint32_t act, uint32_t blocks);
-/* Expects block `act` (vec4) to hold x * gain quantised. */
-void ref_quantise(ref_step *, uint32_t act, const ref_near x[FR_BLOCK], const float *gain);
+ref_near ref_norm_factor(const ref_step *, ref_act, uint32_t blocks);
+/* Expects a block to hold x * gain quantised, with fine codes if its size is FR_ACT_FINE. */
+void ref_quantise(ref_step *, ref_act, const ref_near x[FR_BLOCK], const float *gain);
 
 #endif

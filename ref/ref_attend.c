@@ -159,7 +159,8 @@ static void put_attention(ref_step *s, uint32_t node, uint32_t head, const chunk
         ref_near x[FR_BLOCK];
         for (uint32_t e = 0; e < FR_BLOCK; e++)
             x[e] = divided(all->value[b * FR_BLOCK + e], all->sum);
-        ref_quantise(s, s->shape->act_a + ((node * s->config->n_heads + head) * (dim / FR_BLOCK) + b) * 3, x, NULL);
+        ref_quantise(s, (ref_act){s->shape->act_a + ((node * s->config->n_heads + head) * (dim / FR_BLOCK) + b) * FR_ACT, FR_ACT, false}, x,
+                     NULL);
     }
 }
 

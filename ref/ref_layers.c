@@ -13,10 +13,16 @@ static uint32_t blocks(uint32_t elements)
     return elements / FR_BLOCK;
 }
 
-/* Place of a node's block in one of the three areas of quantised activations. */
-static uint32_t act_at(uint32_t area, uint32_t width, uint32_t node, uint32_t block)
+/* A node's block in one of the two areas of activations without fine codes. */
+static ref_act act_at(uint32_t area, uint32_t width, uint32_t node, uint32_t block)
 {
-    return area + (node * blocks(width) + block) * 3;
+    return (ref_act){area + (node * blocks(width) + block) * FR_ACT, FR_ACT, false};
+}
+
+/* A node's block of x. */
+static ref_act x_at(const ref_step *s, uint32_t node, uint32_t block, bool wide)
+{
+    return (ref_act){s->shape->act_x + (node * blocks(s->config->dim) + block) * FR_ACT_FINE, FR_ACT_FINE, wide};
 }
 
 static uint32_t attention_width(const ref_step *s)
@@ -40,7 +46,7 @@ static void put_residual(ref_step *s, uint32_t node, const float *x, const float
             block[e] = (ref_near){x[i], 0};
             ref_put_float(&s->buffers[REF_WORK], 4 * (size_t)s->shape->x_at + (size_t)node * s->config->dim + i, x[i]);
         }
-        ref_quantise(s, act_at(s->shape->act_x, s->config->dim, node, b), block, gain + b * FR_BLOCK);
+        ref_quantise(s, x_at(s, node, b, true), block, gain + b * FR_BLOCK);
     }
 }
 
@@ -72,7 +78,7 @@ static ref_near rotated(const ref_step *s, ref_near a, ref_near b, float cosine,
 /* The pair of values that rows `row`, `row + 1` of q, k, v stacked give for a node. */
 static void qkv_pair(const ref_step *s, const fr_matrix *m, uint32_t row, uint32_t stacked, uint32_t node, ref_near out[2])
 {
-    const uint32_t act = act_at(s->shape->act_x, s->config->dim, node, 0);
+    const ref_act act = x_at(s, node, 0, true);
     const ref_near f = ref_norm_factor(s, act, blocks(s->config->dim));
     for (uint32_t i = 0; i < 2; i++) {
         const size_t rows = (s->config->n_heads + 2 * s->config->n_kv_heads) * s->config->head_dim;
@@ -165,7 +171,7 @@ void ref_gateup(ref_step *s)
     const fr_layer *layer = layer_of(s);
     const fr_part *part = &layer->gate.parts[s->part];
     for (uint32_t node = 0; node < ref_node_count(s); node++) {
-        const uint32_t act = act_at(s->shape->act_x, s->config->dim, node, 0);
+        const ref_act act = x_at(s, node, 0, true);
         const ref_near f = ref_norm_factor(s, act, blocks(s->config->dim));
         for (uint32_t b = blocks(part->row0); b < blocks(part->row0 + part->rows); b++) {
             ref_near h[FR_BLOCK];

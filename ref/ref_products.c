@@ -4,7 +4,7 @@
 
 #include "ref/ref.h"
 
-enum { ACT_WORDS = 12, SCALE = 8, SUM = 9, SQUARES = 10 }; /* of a quantised block: 8 words of codes, then these and a zero */
+enum { SCALE = 8, SUM = 9, SQUARES = 10, FINE_SUM = 11, FINE = 12 }; /* of a quantised block: 8 words of codes, these, 8 of fine codes */
 
 /* One block of 32 weights: w = d * code + m. */
 typedef struct block {
@@ -69,12 +69,17 @@ static uint32_t power_of_two(uint32_t n)
 }
 
 /* sum + w . x over one block */
-static float add_block(const ref_step *s, const block *w, const uint32_t *x, float sum)
+static int code_at(const uint32_t *words, uint32_t e)
 {
-    const float scale = ref_bits_float(x[SCALE]);
+    return (int8_t)(words[e / 4] >> (8 * (e % 4)));
+}
+
+static float add_block(const ref_step *s, const block *w, const uint32_t *x, bool wide, float sum)
+{
+    const float scale = ref_bits_float(x[SCALE]) * (wide ? 1.0f / 254.0f : 1);
     int dot = 0, total = 0;
     for (uint32_t e = 0; e < FR_BLOCK; e++) {
-        const int code = (int8_t)(x[e / 4] >> (8 * (e % 4)));
+        const int code = wide ? 254 * code_at(x, e) + code_at(x + FINE, e) : code_at(x, e);
         dot += w->code[e] * code;
         total += code;
     }
@@ -82,26 +87,26 @@ static float add_block(const ref_step *s, const block *w, const uint32_t *x, flo
     return w->m == 0 ? sum : ref_fma(s, w->m * scale, (float)total, sum);
 }
 
-float ref_product(const ref_step *s, const fr_matrix *m, uint32_t row, uint32_t act)
+float ref_product(const ref_step *s, const fr_matrix *m, uint32_t row, ref_act act)
 {
     float leaf[64];
-    const uint32_t *x = s->buffers[REF_ACT].was + 4 * (size_t)act;
+    const uint32_t *x = s->buffers[REF_ACT].was + 4 * (size_t)act.at;
     for (uint32_t l = 0; l < m->leaves; l++) {
         leaf[l] = 0;
         for (uint32_t b = l * m->leaf_blocks; b < (l + 1) * m->leaf_blocks && b < m->cols / FR_BLOCK; b++) {
             const block w = read_block(s, m, row, b);
-            leaf[l] = add_block(s, &w, x + ACT_WORDS * (size_t)b, leaf[l]);
+            leaf[l] = add_block(s, &w, x + 4 * (size_t)act.size * b, act.wide, leaf[l]);
         }
     }
     return tree(leaf, m->leaves, power_of_two(m->leaves));
 }
 
-ref_near ref_norm_factor(const ref_step *s, uint32_t act, uint32_t blocks)
+ref_near ref_norm_factor(const ref_step *s, ref_act act, uint32_t blocks)
 {
     float strided[16] = {0};
-    const uint32_t *x = s->buffers[REF_ACT].was + 4 * (size_t)act;
+    const uint32_t *x = s->buffers[REF_ACT].was + 4 * (size_t)act.at;
     for (uint32_t b = 0; b < blocks; b++)
-        strided[b % 16] += ref_bits_float(x[ACT_WORDS * (size_t)b + SQUARES]);
+        strided[b % 16] += ref_bits_float(x[4 * (size_t)act.size * b + SQUARES]);
     const float mean = ref_fma(s, tree(strided, 16, 16), 1.0f / (float)(blocks * FR_BLOCK), s->config->norm_eps);
     const double factor = 1 / sqrt((double)mean);
     return (ref_near){(float)factor, factor * REF_INVERSE_SQRT};
@@ -130,10 +135,39 @@ static uint32_t code_byte(double code, uint32_t e)
     return (uint32_t)(uint8_t)(int8_t)code << (8 * (e % 4));
 }
 
-void ref_quantise(ref_step *s, uint32_t act, const ref_near x[FR_BLOCK], const float *gain)
+/* Codes that a kernel may give: from `low` to `high` each, and their sums. */
+typedef struct codes {
+    uint32_t low[8], high[8];
+    int low_sum, high_sum;
+} codes;
+
+static void allow(codes *c, uint32_t e, double from, double to)
+{
+    const uint32_t low = code_byte(from, e), high = code_byte(to, e);
+    c->low[e / 4] |= low;
+    c->high[e / 4] |= high;
+    c->low_sum += (int8_t)(low >> (8 * (e % 4)));
+    c->high_sum += (int8_t)(high >> (8 * (e % 4)));
+}
+
+static void put_codes(ref_words *out, size_t at, size_t sum_at, const codes *c)
+{
+    for (uint32_t w = 0; w < 8; w++) {
+        out->kind[at + w] = REF_CODES;
+        out->low[at + w] = c->low[w];
+        out->high[at + w] = c->high[w];
+    }
+    ref_put_float(out, sum_at, (float)c->low_sum);
+    if (c->low_sum != c->high_sum) {
+        out->kind[sum_at] = REF_F32;
+        out->high[sum_at] = ref_float_bits((float)c->high_sum);
+    }
+}
+
+void ref_quantise(ref_step *s, ref_act act, const ref_near x[FR_BLOCK], const float *gain)
 {
     ref_words *out = &s->buffers[REF_ACT];
-    const size_t at = 4 * (size_t)act;
+    const size_t at = 4 * (size_t)act.at;
     ref_near y[FR_BLOCK], largest = {0, 0};
     for (uint32_t e = 0; e < FR_BLOCK; e++) {
         const float g = gain ? gain[e] : 1;
@@ -141,28 +175,27 @@ void ref_quantise(ref_step *s, uint32_t act, const ref_near x[FR_BLOCK], const f
         largest.v = fmaxf(largest.v, fabsf(y[e].v));
         largest.e = fmax(largest.e, y[e].e);
     }
-    int low_sum = 0, high_sum = 0;
-    uint32_t low[8] = {0}, high[8] = {0};
+    codes coarse = {0}, fine = {0};
     for (uint32_t e = 0; e < FR_BLOCK && largest.v > 1e-30f; e++) {
         const double t = (double)y[e].v * 127 / (double)largest.v;
         const double freedom = y[e].e * 127 / (double)largest.v + fabs(t) * (largest.e / (double)largest.v + REF_DIVISION);
         const double from = ceil(t - 0.5 - freedom), to = floor(t + 0.5 + freedom);
-        low[e / 4] |= code_byte(from, e);
-        high[e / 4] |= code_byte(to, e);
-        low_sum += (int8_t)(code_byte(from, 0));
-        high_sum += (int8_t)(code_byte(to, 0));
+        allow(&coarse, e, from, to);
+        if (from == to) /* what is left is known to `freedom` and one rounding, of a product that may be rounded before the difference */
+            allow(&fine, e, ceil((t - from - freedom - fabs(t) * REF_ROUNDING) * 254 - 0.5),
+                  floor((t - from + freedom + fabs(t) * REF_ROUNDING) * 254 + 0.5));
+        else
+            allow(&fine, e, -127, 127);
     }
-    for (uint32_t w = 0; w < 8; w++) {
-        out->kind[at + w] = REF_CODES;
-        out->low[at + w] = low[w];
-        out->high[at + w] = high[w];
-    }
-    ref_put_near(out, at + SCALE, (ref_near){largest.v * (1.0f / 127.0f), largest.e / 127});
-    ref_put_float(out, at + SUM, (float)low_sum);
-    if (low_sum != high_sum) {
-        out->kind[at + SUM] = REF_F32;
-        out->high[at + SUM] = ref_float_bits((float)high_sum);
-    }
-    ref_put_near(out, at + SQUARES, squares(s, x));
-    ref_put_bits(out, at + SQUARES + 1, 0);
+    put_codes(out, at, at + SUM, &coarse);
+    const ref_near sum = squares(s, x);
+    if (isfinite(sum.v))
+        ref_put_near(out, at + SCALE, (ref_near){largest.v * (1.0f / 127.0f), largest.e / 127});
+    else
+        ref_put_bits(out, at + SCALE, 0x7fc00000); /* passed on to the logits */
+    ref_put_near(out, at + SQUARES, sum);
+    if (act.size == FR_ACT_FINE)
+        put_codes(out, at + FINE, at + FINE_SUM, &fine);
+    else
+        ref_put_bits(out, at + FINE_SUM, 0);
 }

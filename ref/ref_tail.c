@@ -30,7 +30,7 @@ static uint32_t all_tiles(const ref_step *s)
 
 /* Rows from `row` to `end` for a node whose activations lie at `act`, into a partial maximum. Equal logits within the freedom of the factor
  * leave a choice of ids. */
-static void head_tile(ref_step *s, uint32_t act, uint32_t row, uint32_t end, size_t out)
+static void head_tile(ref_step *s, ref_act act, uint32_t row, uint32_t end, size_t out)
 {
     const ref_near f = ref_norm_factor(s, act, s->config->dim / FR_BLOCK);
     ref_words *work = &s->buffers[REF_WORK];
@@ -57,7 +57,8 @@ void ref_head(ref_step *s)
             const uint32_t row = part->row0 + t * s->head_rows, part_end = part->row0 + part->rows;
             const uint32_t end = row + s->head_rows < part_end ? row + s->head_rows : part_end;
             const size_t at = s->shape->head_at + (size_t)(node - first) * all_tiles(s) + tile0 + t;
-            head_tile(s, s->shape->act_x + node * (s->config->dim / FR_BLOCK) * 3, row, end, 4 * at);
+            head_tile(s, (ref_act){s->shape->act_x + node * (s->config->dim / FR_BLOCK) * FR_ACT_FINE, FR_ACT_FINE, false}, row, end,
+                      4 * at);
         }
 }
 

@@ -93,7 +93,7 @@ const start = (path, bytes) => {
 
 // ---- help and arguments
 
-const verbs = ["run", "bench", "info", "tokenize", "selftest"];
+const verbs = ["run", "bench", "info", "tokenize", "sim", "selftest"];
 
 test("help.program", () => {
   const r = forerun(["--help"]);
@@ -126,7 +126,7 @@ const badArguments = [
   [["run", "m", "--window", "17"], /--window wants a whole number from 1 to 16/],
   [["run", "m", "--window=0"], /--window wants a whole number from 1 to 16/],
   [["run", "m", "--json=yes"], /--json takes no value/],
-  [["run", "m", "-p", "a", "b"], /one model/],
+  [["run", "m", "-p", "a", "b"], /one file/],
   [["run", "m", "-p", "a", "-f", "b"], /-p and -f/],
   [["run", "m", "-p", ""], /prompt is empty/],
   [["run", "m"], /prompt is empty/],
@@ -142,6 +142,18 @@ const badArguments = [
   [["run", "m", "-p", "a", "--temp", "0.7"], /not in this version/],
   [["run", "m", "-p", "a", "--seed", "1"], /not in this version/],
   [["run", "m", ...Array(17).fill(["--stop", "x"]).flat()], /16 times at most/],
+  [["sim"], /sim needs a log/],
+  [["sim", "/nonexistent"], /\/nonexistent: /],
+  [["sim", "log", "--drafters", "lookup,oracle"], /--drafters is a list of lookup, suffix, mixing, fixed.*not "oracle"/],
+  [["sim", "log", "--drafters", "fixed,fixed"], /each once; not "fixed"/],
+  [["sim", "log", "--drafters="], /--drafters is empty/],
+  [["sim", "log", "--widths="], /--widths is empty/],
+  [["sim", "log", "--memory="], /--memory is empty/],
+  [["sim", "log", "--widths", "8,4"], /--widths is a list.*not "4"/],
+  [["sim", "log", "--widths", "64"], /--widths is a list.*not "64"/],
+  [["sim", "log", "--memory", "1M"], /--memory is a list.*not "1M"/],
+  [["sim", "log", "--scope", "page"], /--scope is all or task/],
+  [["sim", "log", "--json", "--csv"], /exclude each other/],
   [["selftest", "m"], /takes no model/],
 ];
 test("arguments.wrong", () => {
@@ -239,6 +251,36 @@ test("tokenize.escapes", () => {
   assert.equal(json(["tokenize", real(), "-p", text]).pieces.join(""), text);
 });
 
+// ---- sim: its figures are tested in test/test_sim.c
+
+const log = () => file("log.jsonl", `{"task":"a, \\"b\\"","prompt_ids":[3],"tokens":[7,8,9,10,11,12]}\n\n{"prompt_ids":[5,7],"tokens":[8,9,10,11,12]}\n`);
+
+test("sim.tables", () => {
+  const r = forerun(["sim", log(), "--memory", "0,1000,2K,all"]);
+  assert.equal(r.status, 0, r.stderr);
+  assert.match(r.stdout, /^Tokens per step, outputs cut where they start to loop \(2 outputs, 9 tokens\)$/m);
+  assert.match(r.stdout, /^ {2}memory {5}nodes {7}0 {4}1000 {6}2K {5}all$/m);
+  assert.match(r.stdout, /^ {2}lookup {9}8 {3}1.000 {3}1.500 {3}1.500 {3}1.500$/m);
+  assert.equal(forerun(["sim", "-", "--memory", "0,1000,2K,all"], { input: readFileSync(log(), "utf8") }).stdout, r.stdout);
+});
+
+test("sim.json_and_csv", () => {
+  const words = [log(), "--drafters", "fixed,lookup", "--memory", "0,all", "--widths", "8"];
+  const r = json(["sim", ...words]);
+  assert.deepEqual([r.outputs, r.scope, r.prompts], [2, "all", false]);
+  assert.equal(r.figures.length, 2 * 2 * 3, "drafters, memory sizes, two tasks and their sum");
+  assert.deepEqual(r.figures[3], { drafter: "fixed", nodes: 8, cut: { tokens: 9, steps: 6, tau: 1.5 }, whole: { tokens: 9, steps: 6, tau: 1.5 } });
+  const lines = forerun(["sim", "--csv", ...words]).stdout.trimEnd().split("\n");
+  assert.equal(lines[0], "drafter,nodes,memory,task,cut_tokens,cut_steps,cut_tau,whole_tokens,whole_steps,whole_tau");
+  assert.equal(lines[4], 'fixed,8,all,"*",9,6,1.5000,9,6,1.5000');
+  assert.equal(lines.length, 1 + r.figures.length);
+});
+
+test("sim.bad_log", () => {
+  const path = file("bad.jsonl", `{"prompt_ids":[3],"tokens":[7]}\n{"prompt_ids":[3],"text":"x"}\n`);
+  fails(2, /bad\.jsonl:2: there is no "tokens"; a log has a line of "forerun run --json" for each answer$/m, ["sim", path]);
+});
+
 // ---- run, on a random model
 
 const prompt = ["-p", "The quick brown fox"];
@@ -248,12 +290,13 @@ const answer = () => raw("-n", "40");
 
 test("run.json", () => {
   const r = answer();
-  assert.deepEqual(Object.keys(r).sort(), ["adapter", "dispatches_per_step", "finish_reason", "steps", "submits", "tau", "text", "timing", "tokens", "usage", "widths", "window"]);
+  assert.deepEqual(Object.keys(r).sort(), ["adapter", "dispatches_per_step", "finish_reason", "prompt_ids", "steps", "submits", "tau", "text", "timing", "tokens", "usage", "widths", "window"]);
   assert.deepEqual(Object.keys(r.usage), ["prompt_tokens", "completion_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens", "cached_tokens"]);
   assert.deepEqual(Object.keys(r.timing), ["load_ms", "calibrate_ms", "prefill_ms", "first_token_ms", "decode_ms", "ms_per_token"]);
   for (const v of Object.values(r.timing)) assert.ok(v >= 0);
   assert.equal(r.tokens.length, r.usage.completion_tokens);
-  assert.equal(r.usage.prompt_tokens, json(["tokenize", talker(), ...prompt]).ids.length);
+  assert.deepEqual(r.prompt_ids, json(["tokenize", talker(), ...prompt]).ids);
+  assert.equal(r.usage.prompt_tokens, r.prompt_ids.length);
   assert.deepEqual(r.widths, { 1: r.steps });
   assert.deepEqual([r.steps, r.tau], [40, 1], "each step chose a token of the answer");
   assert.ok(r.submits > 0 && r.dispatches_per_step > 0);

@@ -71,6 +71,7 @@ static const sight sights[] = {
     {"qkv", {[CODES] = true, [SCALES] = true, [VECTORS] = true, [ACT] = true}},
     {"attend_split", {[WORK] = true, [KV] = true}},
     {"merge", {[WORK] = true}},
+    {"attend_stream", {[WORK] = true, [KV] = true}},
     {"residual", {[CODES] = true, [SCALES] = true, [VECTORS] = true, [ACT] = true, [WORK] = true}},
     {"gateup", {[CODES] = true, [SCALES] = true, [ACT] = true}},
     {"head", {[CODES] = true, [SCALES] = true, [ACT] = true}},
@@ -121,14 +122,14 @@ static bool seen(checker *c, int source, uint32_t index, uint32_t positions)
     return false;
 }
 
-static void twins_see_their_inputs(void)
+static void see_inputs(const rig_host *host, bool gpu_tiles)
 {
     static const char *const names[SOURCES] = {"codes", "scales", "vectors", "act", "work", "kv"};
-    const rig_host host = open_host();
-    const rig_options options = {.model = {.type = "q4_1", .layers = 1, .dim = 32, .heads = 1, .ffn = 32, .vocab = 260}, .context = 64};
+    const rig_options options = {
+        .model = {.type = "q4_1", .layers = 1, .dim = 32, .heads = 1, .ffn = 32, .vocab = 260}, .context = 64, .gpu_tiles = gpu_tiles};
     rig r;
     checker c;
-    open_rig(&r, &host, &options);
+    open_rig(&r, host, &options);
     CHECK(checker_open(&c, &r) && rig_prepare(&r, 1, FR_TAIL_EMIT));
     rig_scramble(&r, &c.was, 1);
     rig_control(&r, &c.was)->pos = 40;
@@ -136,16 +137,24 @@ static void twins_see_their_inputs(void)
     rig_write(&r, &c.was);
     for (uint32_t i = 0; i < fr_forward_trace_count(r.forward, 1, FR_TAIL_EMIT); i++) {
         const fr_trace t = fr_forward_trace(r.forward, 1, FR_TAIL_EMIT, i, 41);
-        const sight *s = sights;
-        while (strcmp(s->kernel, t.kernel))
-            s++;
+        size_t n = 0;
+        while (n < sizeof sights / sizeof *sights && strcmp(sights[n].kernel, t.kernel))
+            n++;
+        CHECK_MSG(n < sizeof sights / sizeof *sights, "what %s reads is not in the table", t.kernel);
         CHECK_MSG(checker_run(&c, "a step", 1, FR_TAIL_EMIT, i, 41), "%s", r.error.text);
         for (int k = 0; k < SOURCES; k++)
-            CHECK_MSG(!s->reads[k] || seen(&c, k, i, 41), "%s: its twin does not look at %s", t.kernel, names[k]);
+            CHECK_MSG(!sights[n].reads[k] || seen(&c, k, i, 41), "%s: its twin does not look at %s", t.kernel, names[k]);
         checker_next(&c);
     }
     checker_close(&c);
     rig_close(&r);
+}
+
+static void twins_see_their_inputs(void)
+{
+    const rig_host host = open_host();
+    see_inputs(&host, true);
+    see_inputs(&host, false);
     fr_host_close(host.user);
 }
 
@@ -286,9 +295,9 @@ static void take_node(rig *r, rig_snapshot *s, uint32_t node, uint32_t *out)
     const uint32_t heads = c->n_heads * c->head_dim;
     const area areas[] = {
         {true, r->shape->x_at, c->dim},
-        {false, r->shape->act_x, c->dim / 32 * 12},
-        {false, r->shape->act_a, heads / 32 * 12},
-        {false, r->shape->act_h, c->ffn_dim / 32 * 12},
+        {false, r->shape->act_x, c->dim / FR_BLOCK * 4 * FR_ACT_FINE},
+        {false, r->shape->act_a, heads / FR_BLOCK * 4 * FR_ACT},
+        {false, r->shape->act_h, c->ffn_dim / FR_BLOCK * 4 * FR_ACT},
         {true, r->shape->q_at, heads},
         {true, r->shape->score_at, 4},
     };
@@ -302,7 +311,7 @@ static void take_node(rig *r, rig_snapshot *s, uint32_t node, uint32_t *out)
 static size_t words_per_token(const rig *r)
 {
     const fr_config *c = r->config;
-    return c->dim + c->dim / 32 * 12 + (size_t)c->n_heads * c->head_dim / 32 * 44 + c->ffn_dim / 32 * 12 + 4;
+    return c->dim + c->dim / FR_BLOCK * 4 * FR_ACT_FINE + (size_t)c->n_heads * c->head_dim / 32 * 44 + c->ffn_dim / 32 * 12 + 4;
 }
 
 static void one_step(rig *r, rig_snapshot *s, uint32_t pos, uint32_t count, bool wide, fr_tail tail)

@@ -54,7 +54,7 @@ const allowed = {
   base: [], text: ["base"], gpu: ["base"], model: ["base", "gpu"], load: ["base", "text", "gpu", "model"], spec: ["base", "gpu", "model"],
   session: ["base", "text", "gpu", "model", "load", "spec"], twin: ["base", "ref"], ref: ["base", "text", "gpu", "model", "load", "spec", "tools"],
 };
-const headers_of_types = ["gpu/shared.h", "model/weights.h", "model/kernels.h", "model/config.h"];
+const headers_of_types = ["gpu/shared.h", "model/weights.h", "model/kernels.h", "model/config.h", "spec/draft.h"];
 
 function layer(path) {
   if (path.startsWith("ref/")) return basename(path).startsWith("ref") ? "twin" : "ref";

@@ -18,8 +18,11 @@ fn load_block(row: Row, i: u32) -> Block {
     return Block(c & vec4u(0x0f0f0f0fu), (c >> vec4u(4u)) & vec4u(0x0f0f0f0fu), s.x, s.y);
 }
 fn block_fma(w: Block, x: Act, sum: f32) -> f32 {
-    let t = fma(w.d * x.s, f32(dot32(w.lo, w.hi, x)), sum);
+    let t = fma(w.d * x.s, dot_block(w.lo, w.hi, x), sum);
     return fma(w.m * x.s, x.z, t);
+}
+fn block_add4(w: Block, s: vec4f, z: vec4f, dot: vec4f, sum: vec4f) -> vec4f { // block_fma for four tokens, their integer products known
+    return fma(w.m * s, z, fma(w.d * s, dot, sum));
 }
 fn element(row: Row, i: u32, e: u32) -> f32 {
     let c = (codes[row.codes + i][(e >> 2u) & 3u] >> (8u * (e & 3u) + 4u * (e >> 4u))) & 15u;

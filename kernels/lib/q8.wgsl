@@ -18,7 +18,10 @@ fn load_block(row: Row, i: u32) -> Block {
     return Block(codes[c], codes[c + 1u], select(d.x, d.y, (h & 1u) == 1u));
 }
 fn block_fma(w: Block, x: Act, sum: f32) -> f32 {
-    return fma(w.d * x.s, f32(dot32(w.lo, w.hi, x)), sum);
+    return fma(w.d * x.s, dot_block(w.lo, w.hi, x), sum);
+}
+fn block_add4(w: Block, s: vec4f, z: vec4f, dot: vec4f, sum: vec4f) -> vec4f { // block_fma for four tokens, their integer products known
+    return fma(w.d * s, dot, sum);
 }
 fn element(row: Row, i: u32, e: u32) -> f32 {
     let c = unpack4xI8(codes[row.codes + 2u * i + (e >> 4u)][(e >> 2u) & 3u])[e & 3u];

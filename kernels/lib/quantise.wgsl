@@ -5,6 +5,8 @@ const QITEMS = QBLOCKS * TOKS * 8u;
 var<workgroup> q_max: array<f32, QITEMS>;
 var<workgroup> q_square: array<f32, QITEMS>;
 var<workgroup> q_sum: array<i32, QITEMS>;
+const FINE = OUT_SIZE == 5u;
+var<workgroup> q_fine: array<i32, select(1u, QITEMS, FINE)>; // sums of fine codes
 
 fn quantise(lid: u32) { // every thread calls it, after a barrier behind the writes of val
     for (var i = lid; i < QITEMS; i += WG) {
@@ -28,11 +30,20 @@ fn quantise(lid: u32) { // every thread calls it, after a barrier behind the wri
         let p = (32u * block + 4u * (i % 8u)) * TOKS + token;
         let largest = block_max(i & ~7u);
         let y = vec4f(val[p], val[p + TOKS], val[p + 2u * TOKS], val[p + 3u * TOKS]);
-        let q = vec4i(round(y * select(0.0, 127.0 / largest, largest > 1e-30)));
+        let inverse = select(0.0, 127.0 / largest, largest > 1e-30);
+        let code = round(y * inverse);
+        let q = vec4i(code);
         q_sum[i] = (q.x + q.y) + (q.z + q.w);
         let at = act_out(block, token);
         if (at != SKIP) {
             act[at + ((i >> 2u) & 1u)][i & 3u] = pack4xI8(q);
+        }
+        if (FINE) {
+            let f = vec4i(clamp(round(fma(y, vec4f(inverse), -code) * 254.0), vec4f(-127.0), vec4f(127.0)));
+            q_fine[i] = (f.x + f.y) + (f.z + f.w);
+            if (at != SKIP) {
+                act[at + 3u + ((i >> 2u) & 1u)][i & 3u] = pack4xI8(f);
+            }
         }
     }
     workgroupBarrier();
@@ -40,13 +51,15 @@ fn quantise(lid: u32) { // every thread calls it, after a barrier behind the wri
         let at = act_out(g / TOKS, g % TOKS);
         if (at != SKIP) {
             let i = g * 8u;
-            var sum = 0;
+            var sum = vec2i();
             for (var k = 0u; k < 8u; k++) {
-                sum += q_sum[i + k];
+                sum += vec2i(q_sum[i + k], select(0, q_fine[select(0u, i + k, FINE)], FINE));
             }
             let square = ((q_square[i] + q_square[i + 1u]) + (q_square[i + 2u] + q_square[i + 3u]))
                        + ((q_square[i + 4u] + q_square[i + 5u]) + (q_square[i + 6u] + q_square[i + 7u]));
-            act[at + 2u] = vec4u(bitcast<u32>(block_max(i) * (1.0 / 127.0)), bitcast<u32>(f32(sum)), bitcast<u32>(square), 0u);
+            // max() may drop what is no number, and integers can't hold it: the scale passes it on, to the logits
+            let finite = (bitcast<u32>(square) & 0x7f800000u) != 0x7f800000u;
+            act[at + 2u] = vec4u(select(0x7fc00000u, bitcast<u32>(block_max(i) * (1.0 / 127.0)), finite), bitcast<u32>(f32(sum.x)), bitcast<u32>(square), bitcast<u32>(f32(sum.y)));
         }
     }
 }

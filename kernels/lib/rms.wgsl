@@ -6,7 +6,7 @@ fn rms_begin(lid: u32, token0: u32) { // a barrier must follow before rms_factor
         let a = act_at(token0 + i / 16u);
         var s = 0.0;
         for (var b = i % 16u; b < BLOCKS; b += 16u) {
-            s += bitcast<f32>(act[a + 3u * b + 2u].z);
+            s += bitcast<f32>(act[a + IN_SIZE * b + 2u].z);
         }
         rms_part[i] = s;
     }

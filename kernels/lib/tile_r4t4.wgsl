@@ -12,21 +12,14 @@ fn rows_at(row: u32) -> Rows { return Rows(weight_row(row), weight_row(row + 1u)
 fn row_fma(w: Block, x: Act, y: Act, z: Act, u: Act, sum: vec4f) -> vec4f {
     return vec4f(block_fma(w, x, sum.x), block_fma(w, y, sum.y), block_fma(w, z, sum.z), block_fma(w, u, sum.w));
 }
-fn leaf_sum(rows: Rows, token: u32, leaf: u32) -> Sum {
-    let t = act_at(token);
-    let stride = act_at(token + 1u) - t;
-    var sum = Sum();
-    for (var j = 0u; j < LEAF; j++) {
-        let i = j * LEAVES + leaf;
-        let p = t + act_block(leaf, j);
-        let x = load_act(p);
-        let y = load_act(p + stride);
-        let z = load_act(p + 2u * stride);
-        let u = load_act(p + 3u * stride);
-        sum = Sum(row_fma(load_block(rows.a, i), x, y, z, u, sum[0]), row_fma(load_block(rows.b, i), x, y, z, u, sum[1]),
-                  row_fma(load_block(rows.c, i), x, y, z, u, sum[2]), row_fma(load_block(rows.d, i), x, y, z, u, sum[3]));
-    }
-    return sum;
+fn add_block(rows: Rows, token: u32, i: u32, a: u32, sum: Sum) -> Sum { // as in tile_r4t1.wgsl; four tokens from `token` on
+    let stride = act_at(token + 1u) - act_at(token);
+    let x = load_act(a);
+    let y = load_act(a + stride);
+    let z = load_act(a + 2u * stride);
+    let u = load_act(a + 3u * stride);
+    return Sum(row_fma(load_block(rows.a, i), x, y, z, u, sum[0]), row_fma(load_block(rows.b, i), x, y, z, u, sum[1]),
+               row_fma(load_block(rows.c, i), x, y, z, u, sum[2]), row_fma(load_block(rows.d, i), x, y, z, u, sum[3]));
 }
 fn store(row: u32, token: u32, s: Sum) {
     for (var k = 0u; k < 4u; k++) {

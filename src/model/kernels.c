@@ -5,9 +5,10 @@
 
 enum { FR_WTYPES = 3, ROWS_MIN = 32 };
 
-/* How a kernel cuts its work: a workgroup makes `rows` x `tokens` products; a thread r x t of them, with `lanes` threads to a row. */
+/* How a kernel cuts its work: a workgroup makes `rows` x `tokens` products; a thread four rows and t tokens of them, with `lanes` threads
+ * to a row. */
 typedef struct tile {
-    uint32_t rows, tokens, r, t, lanes;
+    uint32_t rows, tokens, t, lanes;
 } tile;
 
 struct fr_kernel_set {
@@ -42,9 +43,9 @@ void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weight
     s->kv_stride = c->n_kv_heads * context * (c->head_dim / 8);
     s->rope_at = (uint32_t)(w->vector_bytes / 4);
     const uint32_t n = s->max_nodes, heads = c->n_heads * c->head_dim;
-    s->act_x = take(&s->act_size, n * (c->dim / FR_BLOCK) * 3);
-    s->act_a = take(&s->act_size, n * (heads / FR_BLOCK) * 3);
-    s->act_h = take(&s->act_size, n * (c->ffn_dim / FR_BLOCK) * 3);
+    s->act_x = take(&s->act_size, n * (c->dim / FR_BLOCK) * FR_ACT_FINE);
+    s->act_a = take(&s->act_size, n * (heads / FR_BLOCK) * FR_ACT);
+    s->act_h = take(&s->act_size, n * (c->ffn_dim / FR_BLOCK) * FR_ACT);
     s->x_at = take(&s->work_size, n * (c->dim / 4));
     s->q_at = take(&s->work_size, n * (heads / 4));
     s->part_at = take(&s->work_size, context / FR_CHUNK * (heads / 4));
@@ -64,20 +65,19 @@ static uint32_t power_of_2(uint32_t n)
     return p;
 }
 
-/* Decode on a GPU: many lanes a row, four rows a thread, so that a step's few bytes are under way at once. On a CPU adapter a thread takes
- * whole rows: lanes only cost barriers there, and loads are as dear as products, so four rows share them (8-bit rows have more of their
- * own). Prefill: square tiles, every load used four times. Small workgroups on a CPU adapter: SwiftShader clears workgroup memory word by
- * word in generated code, and compiling that takes longer than everything else (0.4 ms a word). */
+/* Decode on a GPU: many lanes a row, so that a step's few bytes are under way at once. On a CPU adapter a thread takes whole rows, and
+ * workgroups are small: SwiftShader switches between the SIMD groups of a workgroup at every barrier, and clears workgroup memory word by
+ * word in generated code, which takes longer to compile than all else (0.4 ms a word). Loads are dear everywhere, so four rows share those
+ * of activations, and in prefill four tokens those of weights. */
 static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
 {
-    const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
+    const bool cpu = fr_gpu_get_limits(k->gpu)->is_cpu;
     if (tokens > 1)
-        return l->is_cpu ? (tile){.rows = 32, .tokens = 8, .r = 4, .t = 4, .lanes = 1}
-                         : (tile){.rows = 64, .tokens = 32, .r = 4, .t = 4, .lanes = 1};
-    if (l->is_cpu)
-        return (tile){.rows = 64, .tokens = 1, .r = m->type == FR_W_Q8 ? 1 : 4, .t = 1, .lanes = 1};
+        return cpu ? (tile){.rows = 32, .tokens = 4, .t = 4, .lanes = 1} : (tile){.rows = 64, .tokens = 32, .t = 4, .lanes = 1};
+    if (cpu)
+        return (tile){.rows = 64, .tokens = 1, .t = 1, .lanes = 1};
     const uint32_t most = power_of_2(m->leaves);
-    return (tile){.rows = 32, .tokens = 1, .r = 4, .t = 1, .lanes = most < 32 ? most : 32};
+    return (tile){.rows = 32, .tokens = 1, .t = 1, .lanes = most < 32 ? most : 32};
 }
 
 /* ---- building ---- */
@@ -111,13 +111,14 @@ static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool 
     fr_kernel_piece(b, "lib/nodes_chain");
 }
 
-static void matrix_constants(fr_kernel *b, const fr_matrix *m)
+static void matrix_constants(fr_kernel *b, const fr_matrix *m, bool wide)
 {
     static const char *const dot[FR_WTYPES] = {[FR_W_Q4S] = "lib/q4s", [FR_W_Q4A] = "lib/q4a", [FR_W_Q8] = "lib/q8"};
     fr_kernel_u32(b, "BLOCKS", m->cols / FR_BLOCK);
     fr_kernel_u32(b, "LEAF", m->leaf_blocks);
     fr_kernel_u32(b, "LEAVES", m->leaves);
     fr_kernel_u32(b, "ROW_BLOCKS", m->row_blocks);
+    fr_kernel_bool(b, "WIDE", wide);
     fr_kernel_piece(b, "lib/act");
     fr_kernel_piece(b, "lib/dot32");
     fr_kernel_piece(b, dot[m->type]);
@@ -127,22 +128,38 @@ static void matrix_constants(fr_kernel *b, const fr_matrix *m)
 static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m, tile t, uint32_t slot)
 {
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
-    const uint32_t groups = t.rows / t.r * (t.tokens / t.t); /* of `lanes` threads */
+    const uint32_t groups = t.rows / 4 * (t.tokens / t.t); /* of `lanes` threads */
     while (groups * t.lanes > l->threads) /* the default limit is 256 */
         t.lanes /= 2;
     const bool shuffles = t.lanes > 1 && l->subgroup >= t.lanes;
     const uint32_t threads = groups * t.lanes;
     common(b, k, threads, shuffles);
     fr_kernel_piece(b, "lib/state_read");
+    const bool from_x = slot != FR_PART_O && slot != FR_PART_DOWN, wide = from_x && slot != FR_PART_TABLE;
     fr_kernel_u32(b, "PART", slot);
+    fr_kernel_u32(b, "IN_SIZE", from_x ? FR_ACT_FINE : FR_ACT);
     fr_kernel_u32(b, "ROWS", t.rows);
     fr_kernel_u32(b, "TOKS", t.tokens);
     fr_kernel_u32(b, "LANES", t.lanes);
     fr_kernel_u32(b, "LANE_LEAVES", power_of_2(over(m->leaves, t.lanes)));
-    matrix_constants(b, m);
-    fr_kernel_piece(b, t.t > 1 ? "lib/tile_r4t4" : t.r > 1 ? "lib/tile_r4t1" : "lib/tile_r1t1");
+    matrix_constants(b, m, wide);
+    fr_kernel_piece(b, t.t > 1 ? (l->is_cpu ? "lib/tile_outer" : "lib/tile_r4t4") : "lib/tile_r4t1");
     fr_kernel_piece(b, "lib/products");
+    if (l->is_cpu) {
+        uint32_t levels = 1;
+        while (1u << (levels - 1) < m->leaves)
+            levels++;
+        fr_kernel_u32(b, "LEVELS", levels);
+    }
+    fr_kernel_piece(b, l->is_cpu ? "lib/tree_memory" : "lib/tree_registers");
     fr_kernel_piece(b, t.lanes == 1 ? "lib/lanes_one" : shuffles ? "lib/lanes_subgroup" : "lib/lanes_workgroup");
+}
+
+/* `size`: vec4u of a block. */
+static void add_quantise(fr_kernel *b, uint32_t size)
+{
+    fr_kernel_u32(b, "OUT_SIZE", size);
+    fr_kernel_piece(b, "lib/quantise");
 }
 
 static void add_rms(fr_kernel *b, const fr_config *c)
@@ -181,7 +198,7 @@ static const fr_tiled *residual(fr_kernel_set *k, fr_tiled *out, const fr_matrix
     begin_tiled(&b, k, m, t, down ? FR_PART_DOWN : FR_PART_O);
     fr_kernel_u32(&b, "ACT_IN", down ? k->shape->act_h : k->shape->act_a);
     fr_kernel_bool(&b, "NORM_NEXT", down);
-    fr_kernel_piece(&b, "lib/quantise");
+    add_quantise(&b, FR_ACT_FINE);
     *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "residual", false), t.rows, t.tokens};
     return out;
 }
@@ -206,7 +223,7 @@ const fr_tiled *fr_kernel_gateup(fr_kernel_set *k, const fr_matrix *gate)
     fr_kernel b;
     begin_tiled(&b, k, gate, t, FR_PART_GATE);
     add_rms(&b, k->config);
-    fr_kernel_piece(&b, "lib/quantise");
+    add_quantise(&b, FR_ACT);
     *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "gateup", false), t.rows / 2, t.tokens};
     return out;
 }
@@ -234,8 +251,8 @@ fr_pipeline *fr_kernel_embed(fr_kernel_set *k, const fr_matrix *m)
         common(&b, k, 64, false);
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "PART", FR_PART_TABLE);
-        matrix_constants(&b, m);
-        fr_kernel_piece(&b, "lib/quantise");
+        matrix_constants(&b, m, false);
+        add_quantise(&b, FR_ACT_FINE);
         k->embed[m->type] = fr_kernel_build(&b, k->gpu, "embed", false);
     }
     return k->embed[m->type];
@@ -251,7 +268,7 @@ uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes)
 {
     const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), padded = over(rows, 4) * 4;
     return padded * c->head_dim * 4 /* query */ + padded * FR_CHUNK * 4 /* score */ + rows * c->head_dim * 4 /* val */ +
-           rows * 16 /* running */ + rows * c->head_dim / 4 * 3 * 4 /* q_max, q_square, q_sum */;
+           rows * 16 /* running */ + rows * c->head_dim / 4 * 3 * 4 /* q_max, q_square, q_sum */ + 16 /* q_fine */;
 }
 
 /* False with the error if even the smallest workgroup needs more than the adapter has. */
@@ -288,11 +305,11 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     if (a->attend)
         return a;
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
-    a->split = k->nodes == 1;
+    a->split = k->nodes == 1 && !l->is_cpu;
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
     fr_kernel b;
     if (!a->split) {
-        const uint32_t threads = 64;
+        const uint32_t threads = l->is_cpu ? 4 : 64; /* one SIMD group of SwiftShader: barriers switch between none */
         a->tile_nodes = stream_nodes(k);
         if (!attention_fits(k, fr_attention_stream_bytes(k->config, a->tile_nodes), e))
             return NULL;
@@ -303,11 +320,11 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
         fr_kernel_piece(&b, "lib/attend");
         fr_kernel_piece(&b, "lib/attend_rows");
         fr_kernel_piece(&b, "lib/online");
-        fr_kernel_piece(&b, "lib/quantise");
+        add_quantise(&b, FR_ACT);
         a->attend = fr_kernel_build(&b, k->gpu, "attend_stream", false);
         return a;
     }
-    const uint32_t threads = l->is_cpu ? 64 : group <= 2 ? 64 : group <= 4 ? 128 : 256;
+    const uint32_t threads = group <= 2 ? 64 : group <= 4 ? 128 : 256;
     if (!attention_fits(k, fr_attention_split_bytes(k->config, threads), e))
         return NULL;
     common(&b, k, threads, false);
@@ -321,7 +338,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
     fr_kernel_piece(&b, "lib/online");
-    fr_kernel_piece(&b, "lib/quantise");
+    add_quantise(&b, FR_ACT);
     a->merge = fr_kernel_build(&b, k->gpu, "merge", false);
     return a;
 }

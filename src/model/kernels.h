@@ -6,6 +6,9 @@
 #include "gpu/kernel.h"
 #include "model/weights.h"
 
+/* vec4u of a quantised block (kernels/lib/act.wgsl): x, the residual, has fine codes as well, for consumers that need them. */
+enum { FR_ACT = 3, FR_ACT_FINE = 5 };
+
 enum {
     FR_CHUNK = 32
 }; /* positions of an attention chunk, and slots of a block of keys: part of the order of sums; lib/attend.wgsl's CHUNK */
