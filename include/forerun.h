@@ -45,8 +45,9 @@ typedef enum fr_state {
 } fr_state;
 
 /* Decoding modes, which give the same tokens: `greedy` reads every token back before the next step, `loop` lets the GPU go
- * on. The modes of the paper that draft, tree and adaptive, have no values yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
-typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP } fr_mode;
+ * on, `tree` lets it draft too: each step verifies a tree of guesses and yields 1 to 9 tokens. The paper's adaptive mode has
+ * no value yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
+typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP, FR_MODE_TREE } fr_mode;
 
 typedef enum fr_finish {
     FR_FINISH_NONE,   /* still running, or no request yet */
@@ -78,7 +79,8 @@ typedef struct fr_options {
 typedef struct fr_request {
     fr_mode mode;              /* default FR_MODE_GREEDY is 0; hosts that want the fast one say FR_MODE_LOOP */
     uint32_t max_tokens;       /* at most this many new tokens; default: until the context is full */
-    uint32_t window;           /* W, steps per command buffer in `loop`, 1 to 16; default chosen by the engine */
+    uint32_t window;           /* W, steps per command buffer in `loop` and `tree`, 1 to 16; default chosen by the engine */
+    uint32_t width;            /* N, nodes of a `tree`: 2, 4, 8 (default), 16 or 32 */
     const char *const *stop;   /* stop strings, not part of the text; copied */
     size_t n_stop;             /* at most 16 */
     bool ignore_eos;           /* benchmarks: an end token is an ordinary token */
@@ -174,7 +176,10 @@ typedef enum fr_stat_id {
     FR_STAT_LAYERS,
     FR_STAT_PARAMETERS,         /* weights in matrices and vectors */
     FR_STAT_DEVICE_BYTES,       /* GPU memory the engine holds */
-    FR_STAT_PIPELINES
+    FR_STAT_PIPELINES,
+    FR_STAT_WIDTH,              /* N of the last request: nodes of a `tree`, else 1 */
+    FR_STAT_DRAFTED,            /* drafts that the last request verified */
+    FR_STAT_ACCEPTED            /* of these, drafts that the model chose itself */
 } fr_stat_id;
 double fr_stat(const fr_engine *, fr_stat_id);
 

@@ -300,6 +300,12 @@ static double request_stat(const fr_engine *e, fr_stat_id id)
         return r->steps;
     case FR_STAT_WINDOW:
         return r->window;
+    case FR_STAT_WIDTH:
+        return r->width;
+    case FR_STAT_DRAFTED:
+        return r->drafted;
+    case FR_STAT_ACCEPTED:
+        return r->accepted;
     case FR_STAT_SUBMITS:
         return e->gpu ? (double)(fr_gpu_submits(e->gpu) - r->submits0) : 0;
     default:
