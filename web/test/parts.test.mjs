@@ -8,6 +8,7 @@ import { source } from "./helpers.mjs";
 const { createBinding } = await source("webgpu");
 const { findAdapter, requestDevice } = await source("gpu");
 const { Link } = await source("link");
+const { rising } = await source("progress");
 const { cacheWriter, findCached } = await source("cache");
 
 test("parts: an event wakes everyone who waits for one", async () => {
@@ -16,6 +17,12 @@ test("parts: an event wakes everyone who waits for one", async () => {
   binding.post(() => {});
   await Promise.all(waits);
   assert.equal(binding.deliver(), 1);
+});
+
+test("parts: progress never falls", () => {
+  const seen = [], tell = rising(p => seen.push([p.phase, p.ratio]));
+  for (const [phase, ratio] of [["start", 0], ["read", 0.3], ["read", 0.6], ["start", 0], ["download", 0.1], ["download", 0.9]]) tell({ phase, loaded: 1, total: 2, ratio });
+  assert.deepEqual(seen, [["start", 0], ["read", 0.3], ["read", 0.6], ["start", 0.6], ["download", 0.6], ["download", 0.9]]);
 });
 
 // ---- adapters
