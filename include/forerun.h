@@ -116,6 +116,9 @@ void fr_device_error(fr_engine *, const char *message);
  * unknown mode, a window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of memory,
  * which ends the engine. */
 fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
+/* Compiles the kernels of a mode and width (as in fr_request), if they are not ready yet: FR_STATE_PREPARING until they are. Without
+ * it a `tree` request compiles them while plain steps go on, which give the same tokens. FR_BAD_ARGUMENT as fr_generate. */
+fr_status fr_prepare(fr_engine *, fr_mode mode, uint32_t width);
 /* Ends the request in flight at the next window; poll until FR_STATE_READY. Harmless otherwise. */
 void fr_abort(fr_engine *);
 /* Forgets the KV cache: the next request computes its whole prompt. Does nothing unless the state is FR_STATE_READY; tokens

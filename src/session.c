@@ -103,20 +103,49 @@ static uint32_t common_prefix(const fr_engine *e, const uint32_t *ids, uint32_t 
     return i;
 }
 
+/* Nodes of a step, or the refusal. */
+static fr_status check_mode(fr_engine *e, fr_mode mode, uint32_t asked, uint32_t *width)
+{
+    const uint32_t widest = fr_forward_tree_nodes(e->forward);
+    *width = 1;
+    if (mode == FR_MODE_GREEDY || mode == FR_MODE_LOOP)
+        return FR_OK;
+    if (mode != FR_MODE_TREE)
+        return refuse(e, "unknown mode: greedy, loop and tree exist");
+    *width = asked ? asked : widest < 8 ? widest : 8;
+    if (*width < 2 || *width > FR_DRAFT_WIDTH || (*width & (*width - 1)))
+        return refuse(e, "a tree has 2, 4, 8, 16 or 32 nodes");
+    if (*width > widest)
+        return refuse(e,
+                      "so wide a tree needs more memory than a context this long leaves: ask for fewer nodes, or load with less context");
+    return FR_OK;
+}
+
+fr_status fr_prepare(fr_engine *e, fr_mode mode, uint32_t asked)
+{
+    uint32_t width;
+    if (e->state == FR_STATE_FAILED)
+        return e->error.status;
+    if (e->state != FR_STATE_READY)
+        return refuse(e, "the engine is busy: poll until it is ready");
+    if (check_mode(e, mode, asked, &width) != FR_OK)
+        return FR_BAD_ARGUMENT;
+    if (width > 1) {
+        e->prepare_width = width;
+        e->state = FR_STATE_PREPARING;
+    }
+    return FR_OK;
+}
+
 fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_request *request)
 {
     const fr_request r = request ? *request : (fr_request){0};
     const fr_status status = check(e, ids, n, e->context - 1);
     if (status != FR_OK)
         return status;
-    if (r.mode != FR_MODE_GREEDY && r.mode != FR_MODE_LOOP && r.mode != FR_MODE_TREE)
-        return refuse(e, "unknown mode: greedy, loop and tree exist");
-    const uint32_t widest = fr_forward_tree_nodes(e->forward), width = r.width ? r.width : widest < 8 ? widest : 8;
-    if (r.mode == FR_MODE_TREE && (width < 2 || width > FR_DRAFT_WIDTH || (width & (width - 1))))
-        return refuse(e, "a tree has 2, 4, 8, 16 or 32 nodes");
-    if (r.mode == FR_MODE_TREE && width > widest)
-        return refuse(e,
-                      "so wide a tree needs more memory than a context this long leaves: ask for fewer nodes, or load with less context");
+    uint32_t width;
+    if (check_mode(e, r.mode, r.width, &width) != FR_OK)
+        return FR_BAD_ARGUMENT;
     if (r.window > FR_MAX_WINDOW)
         return refuse(e, "a window has 1 to 16 steps");
     if (r.n_stop > FR_MAX_STOPS)
@@ -124,7 +153,7 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
     start_run(e, FR_TASK_GENERATE);
     fr_run *run = &e->run;
     run->mode = r.mode;
-    run->width = r.mode == FR_MODE_TREE ? width : 1;
+    run->width = width;
     run->window = r.mode == FR_MODE_GREEDY ? 1 : r.window ? r.window : e->device.is_cpu ? 1 : 4;
     run->prompt = run->known = (uint32_t)n;
     run->cached = run->submitted = common_prefix(e, ids, run->prompt);

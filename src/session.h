@@ -73,6 +73,7 @@ struct fr_engine {
     uint32_t history_end;   /* ids known to the host */
     uint32_t cache_end;     /* of these, keys and values in the cache */
     uint32_t dispatches;    /* of the last decode step */
+    uint32_t prepare_width; /* nodes of the tree whose kernels fr_prepare() asked for; 0: none */
 };
 
 double fr_now(const fr_engine *);
