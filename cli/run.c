@@ -9,7 +9,7 @@
 typedef struct run_options {
     const char *model, *prompt, *file, *system, *mode, *temp, *adapter;
     fr_list pages, stops;
-    uint32_t max_tokens, window, context;
+    uint32_t max_tokens, window, width, context;
     bool raw, json;
 } run_options;
 
@@ -32,8 +32,9 @@ static fr_args_result parse(const fr_verb *verb, run_options *o, int argc, char 
         {FR_ARG_TEXT, "--system", "TEXT", "system message instead of the model's own", &o->system, 0, 0},
         {FR_ARG_FLAG, "--raw", NULL, "no chat template; special tokens written out in the text count", &o->raw, 0, 0},
         {FR_ARG_COUNT, "-n", "MAX", "at most so many new tokens (default: until the context is full)", &o->max_tokens, 1, 1 << 24},
-        {FR_ARG_TEXT, "--mode", "MODE", "greedy (a readback after every token) or loop (the default)", &o->mode, 0, 0},
+        {FR_ARG_TEXT, "--mode", "MODE", "greedy (a readback after every token), loop (the default) or tree (with drafts)", &o->mode, 0, 0},
         {FR_ARG_COUNT, "--window", "W", "loop: steps in a command buffer, 1 to 16", &o->window, 1, 16},
+        {FR_ARG_COUNT, "--width", "N", "tree: nodes of a step, 2, 4, 8 (default), 16 or 32", &o->width, 2, 32},
         {FR_ARG_LIST, "--stop", "TEXT", "end where this text would come; may be repeated", &o->stops, 0, 0},
         {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and answer (default: the model's, 4096 at most)", &o->context, 1, 1 << 24},
         {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &o->adapter, 0, 0},
@@ -51,16 +52,28 @@ static fr_args_result parse(const fr_verb *verb, run_options *o, int argc, char 
     return fr_args_parse(verb, table, argc, argv, &o->model, err);
 }
 
+static const char *const mode_names[] = {[FR_MODE_GREEDY] = "greedy", [FR_MODE_LOOP] = "loop", [FR_MODE_TREE] = "tree"};
+
 static fr_status check(const run_options *o, fr_mode *mode, fr_error_text *err)
 {
     char *end = NULL;
-    *mode = o->mode && !strcmp(o->mode, "greedy") ? FR_MODE_GREEDY : FR_MODE_LOOP;
+    *mode = FR_MODE_LOOP;
+    bool known = !o->mode;
+    for (size_t i = 0; !known && i < sizeof mode_names / sizeof *mode_names; i++)
+        if (!strcmp(o->mode, mode_names[i])) {
+            *mode = (fr_mode)i;
+            known = true;
+        }
     if (!o->model)
         return fr_fail(err, FR_BAD_ARGUMENT, "run needs a model: forerun run MODEL -p TEXT");
-    if (o->mode && (!strcmp(o->mode, "tree") || !strcmp(o->mode, "adaptive")))
-        return fr_fail(err, FR_BAD_ARGUMENT, "--mode %s is not in this version; use greedy or loop", o->mode);
-    if (o->mode && strcmp(o->mode, "greedy") && strcmp(o->mode, "loop"))
-        return fr_fail(err, FR_BAD_ARGUMENT, "--mode is greedy or loop, not \"%.40s\"", o->mode);
+    if (o->mode && !strcmp(o->mode, "adaptive"))
+        return fr_fail(err, FR_BAD_ARGUMENT, "--mode adaptive is not in this version; use greedy, loop or tree");
+    if (!known)
+        return fr_fail(err, FR_BAD_ARGUMENT, "--mode is greedy, loop or tree, not \"%.40s\"", o->mode);
+    if (o->width && *mode != FR_MODE_TREE)
+        return fr_fail(err, FR_BAD_ARGUMENT, "--width is for --mode tree");
+    if (o->width & (o->width - 1))
+        return fr_fail(err, FR_BAD_ARGUMENT, "--width is 2, 4, 8, 16 or 32, not %u", o->width);
     if (o->raw && o->system)
         return fr_fail(err, FR_BAD_ARGUMENT, "--raw has no system message; leave --system out, or write it into the prompt");
     if (o->temp && (strtod(o->temp, &end) != 0 || end == o->temp || *end))
@@ -120,7 +133,8 @@ static fr_status start(fr_engine *engine, const run_options *o, const fr_text *t
 {
     size_t n = encode(engine, o, text, NULL, 0);
     uint32_t *ids = n == SIZE_MAX ? NULL : malloc((n ? n : 1) * sizeof *ids);
-    fr_request request = {.mode = mode, .max_tokens = o->max_tokens, .window = o->window, .stop = o->stops.items, .n_stop = o->stops.n};
+    fr_request request = {
+        .mode = mode, .max_tokens = o->max_tokens, .window = o->window, .width = o->width, .stop = o->stops.items, .n_stop = o->stops.n};
     fr_status status = FR_OK;
     if (ids && encode(engine, o, text, ids, n) == n)
         status = fr_generate(engine, ids, n, &request);
@@ -158,14 +172,20 @@ static uint64_t stat_count(const fr_engine *e, fr_stat_id id)
 static void print_statistics(const fr_engine *e, fr_mode mode)
 {
     double prefill = fr_stat(e, FR_STAT_PREFILL_MS), prompt = fr_stat(e, FR_STAT_PROMPT_TOKENS), cached = fr_stat(e, FR_STAT_CACHED_TOKENS);
-    fprintf(stderr, "\n%s, %s", fr_info(e, FR_INFO_ADAPTER), mode == FR_MODE_LOOP ? "loop" : "greedy");
-    if (mode == FR_MODE_LOOP)
+    fprintf(stderr, "\n%s, %s", fr_info(e, FR_INFO_ADAPTER), mode_names[mode]);
+    if (mode == FR_MODE_TREE)
+        fprintf(stderr, " of %.0f nodes", fr_stat(e, FR_STAT_WIDTH));
+    if (mode != FR_MODE_GREEDY)
         fprintf(stderr, ", window %.0f", fr_stat(e, FR_STAT_WINDOW));
     fprintf(stderr, ", %.0f dispatches a step\n", fr_stat(e, FR_STAT_DISPATCHES_PER_STEP));
     fprintf(stderr, "loaded in %.2f s; prompt of %.0f tokens in %.0f ms (%.0f tokens/s); first token after %.0f ms\n",
             fr_stat(e, FR_STAT_LOAD_MS) / 1000, prompt, prefill, prefill > 0 ? 1000 * (prompt - cached) / prefill : 0,
             fr_stat(e, FR_STAT_FIRST_TOKEN_MS));
-    fprintf(stderr, "%.0f tokens, %.2f ms each\n", fr_stat(e, FR_STAT_COMPLETION_TOKENS), fr_stat(e, FR_STAT_MS_PER_TOKEN));
+    fprintf(stderr, "%.0f tokens, %.2f ms each", fr_stat(e, FR_STAT_COMPLETION_TOKENS), fr_stat(e, FR_STAT_MS_PER_TOKEN));
+    if (mode == FR_MODE_TREE)
+        fprintf(stderr, "; %.0f steps, %.0f of %.0f drafts accepted", fr_stat(e, FR_STAT_STEPS), fr_stat(e, FR_STAT_ACCEPTED),
+                fr_stat(e, FR_STAT_DRAFTED));
+    fprintf(stderr, "\n");
 }
 
 static void print_usage(fr_json *j, const fr_engine *e)
@@ -173,8 +193,8 @@ static void print_usage(fr_json *j, const fr_engine *e)
     fr_json_open(j, "usage", '{');
     fr_json_count(j, "prompt_tokens", stat_count(e, FR_STAT_PROMPT_TOKENS));
     fr_json_count(j, "completion_tokens", stat_count(e, FR_STAT_COMPLETION_TOKENS));
-    fr_json_count(j, "accepted_prediction_tokens", 0); /* neither mode drafts */
-    fr_json_count(j, "rejected_prediction_tokens", 0);
+    fr_json_count(j, "accepted_prediction_tokens", stat_count(e, FR_STAT_ACCEPTED));
+    fr_json_count(j, "rejected_prediction_tokens", stat_count(e, FR_STAT_DRAFTED) - stat_count(e, FR_STAT_ACCEPTED));
     fr_json_count(j, "cached_tokens", stat_count(e, FR_STAT_CACHED_TOKENS));
     fr_json_close(j, '}');
 }
@@ -183,7 +203,7 @@ static void print_timing(fr_json *j, const fr_engine *e)
 {
     fr_json_open(j, "timing", '{');
     fr_json_number(j, "load_ms", fr_stat(e, FR_STAT_LOAD_MS));
-    fr_json_number(j, "calibrate_ms", 0); /* neither mode needs it */
+    fr_json_number(j, "calibrate_ms", 0); /* no mode needs it */
     fr_json_number(j, "prefill_ms", fr_stat(e, FR_STAT_PREFILL_MS));
     fr_json_number(j, "first_token_ms", fr_stat(e, FR_STAT_FIRST_TOKEN_MS));
     fr_json_number(j, "decode_ms", fr_stat(e, FR_STAT_DECODE_MS));
@@ -218,7 +238,9 @@ static void print_json(const fr_engine *e, const answer *a)
     fr_json_count(&j, "steps", steps);
     fr_json_number(&j, "tau", steps ? (double)made / (double)steps : 0); /* tokens of the answer a step */
     fr_json_open(&j, "widths", '{');
-    fr_json_count(&j, "1", steps);
+    char width[16];
+    snprintf(width, sizeof width, "%.0f", fr_stat(e, FR_STAT_WIDTH));
+    fr_json_count(&j, width, steps);
     fr_json_close(&j, '}');
     fr_json_count(&j, "window", stat_count(e, FR_STAT_WINDOW));
     fr_json_count(&j, "dispatches_per_step", stat_count(e, FR_STAT_DISPATCHES_PER_STEP));

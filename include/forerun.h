@@ -45,8 +45,9 @@ typedef enum fr_state {
 } fr_state;
 
 /* Decoding modes, which give the same tokens: `greedy` reads every token back before the next step, `loop` lets the GPU go
- * on. The modes of the paper that draft, tree and adaptive, have no values yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
-typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP } fr_mode;
+ * on, `tree` lets it draft too: each step verifies a tree of guesses and yields 1 to 9 tokens. The paper's adaptive mode has
+ * no value yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
+typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP, FR_MODE_TREE } fr_mode;
 
 typedef enum fr_finish {
     FR_FINISH_NONE,   /* still running, or no request yet */
@@ -78,7 +79,8 @@ typedef struct fr_options {
 typedef struct fr_request {
     fr_mode mode;              /* default FR_MODE_GREEDY is 0; hosts that want the fast one say FR_MODE_LOOP */
     uint32_t max_tokens;       /* at most this many new tokens; default: until the context is full */
-    uint32_t window;           /* W, steps per command buffer in `loop`, 1 to 16; default chosen by the engine */
+    uint32_t window;           /* W, steps per command buffer in `loop` and `tree`, 1 to 16; default chosen by the engine */
+    uint32_t width;            /* N, nodes of a `tree`: 2, 4, 8 (default), 16 or 32 */
     const char *const *stop;   /* stop strings, not part of the text; copied */
     size_t n_stop;             /* at most 16 */
     bool ignore_eos;           /* benchmarks: an end token is an ordinary token */
@@ -114,6 +116,9 @@ void fr_device_error(fr_engine *, const char *message);
  * unknown mode, a window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of memory,
  * which ends the engine. */
 fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
+/* Compiles the kernels of a mode and width (as in fr_request), if they are not ready yet: FR_STATE_PREPARING until they are. Without
+ * it a `tree` request compiles them while plain steps go on, which give the same tokens. FR_BAD_ARGUMENT as fr_generate. */
+fr_status fr_prepare(fr_engine *, fr_mode mode, uint32_t width);
 /* Ends the request in flight at the next window; poll until FR_STATE_READY. Harmless otherwise. */
 void fr_abort(fr_engine *);
 /* Forgets the KV cache: the next request computes its whole prompt. Does nothing unless the state is FR_STATE_READY; tokens
@@ -174,7 +179,10 @@ typedef enum fr_stat_id {
     FR_STAT_LAYERS,
     FR_STAT_PARAMETERS,         /* weights in matrices and vectors */
     FR_STAT_DEVICE_BYTES,       /* GPU memory the engine holds */
-    FR_STAT_PIPELINES
+    FR_STAT_PIPELINES,
+    FR_STAT_WIDTH,              /* N of the last request: nodes of a `tree`, else 1 */
+    FR_STAT_DRAFTED,            /* drafts that the last request verified */
+    FR_STAT_ACCEPTED            /* of these, drafts that the model chose itself */
 } fr_stat_id;
 double fr_stat(const fr_engine *, fr_stat_id);
 

@@ -172,9 +172,14 @@ static void poll_preparing(fr_engine *e)
     bool done;
     if (loading(e, fr_forward_loaded(e->forward, &done, &e->load_error)) != FR_OK)
         return;
-    if (!done || fr_gpu_compiling(e->gpu) || !fr_gpu_upload_idle(e->gpu))
+    bool ready = true;
+    if (e->prepare_width && loading(e, fr_forward_prepare(e->forward, e->prepare_width, FR_TAIL_TREE, &ready, &e->load_error)) != FR_OK)
         return;
-    e->load_ms = fr_now(e) - e->load_start_ms;
+    if (!done || !ready || fr_gpu_compiling(e->gpu) || !fr_gpu_upload_idle(e->gpu))
+        return;
+    if (e->load_ms == 0)
+        e->load_ms = fr_now(e) - e->load_start_ms;
+    e->prepare_width = 0;
     e->state = FR_STATE_READY;
 }
 
@@ -300,6 +305,12 @@ static double request_stat(const fr_engine *e, fr_stat_id id)
         return r->steps;
     case FR_STAT_WINDOW:
         return r->window;
+    case FR_STAT_WIDTH:
+        return r->width;
+    case FR_STAT_DRAFTED:
+        return r->drafted;
+    case FR_STAT_ACCEPTED:
+        return r->accepted;
     case FR_STAT_SUBMITS:
         return e->gpu ? (double)(fr_gpu_submits(e->gpu) - r->submits0) : 0;
     default:

@@ -14,11 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READBACK_BYTES = sizeof(fr_gpu_Control) + 4 * FR_RING };
+enum {
+    READBACK_BYTES = sizeof(fr_gpu_Control) + 4 * (FR_RING + 3 * FR_STATS),
+    MOST_A_STEP = FR_DRAFT_DEPTH + 1 /* tokens that a step over a tree yields */
+};
 
 typedef struct readback {
     fr_gpu_Control control;
     uint32_t ring[FR_RING];
+    uint32_t stats[3 * FR_STATS];
 } readback;
 _Static_assert(sizeof(readback) == READBACK_BYTES, "layout of the state buffer");
 
@@ -99,14 +103,49 @@ static uint32_t common_prefix(const fr_engine *e, const uint32_t *ids, uint32_t 
     return i;
 }
 
+/* Nodes of a step, or the refusal. */
+static fr_status check_mode(fr_engine *e, fr_mode mode, uint32_t asked, uint32_t *width)
+{
+    const uint32_t widest = fr_forward_tree_nodes(e->forward);
+    *width = 1;
+    if (mode == FR_MODE_GREEDY || mode == FR_MODE_LOOP)
+        return FR_OK;
+    if (mode != FR_MODE_TREE)
+        return refuse(e, "unknown mode: greedy, loop and tree exist");
+    *width = asked ? asked : widest < 8 ? widest : 8;
+    if (*width < 2 || *width > FR_DRAFT_WIDTH || (*width & (*width - 1)))
+        return refuse(e, "a tree has 2, 4, 8, 16 or 32 nodes");
+    if (*width > widest)
+        return refuse(e,
+                      "so wide a tree needs more memory than a context this long leaves: ask for fewer nodes, or load with less context");
+    return FR_OK;
+}
+
+fr_status fr_prepare(fr_engine *e, fr_mode mode, uint32_t asked)
+{
+    uint32_t width;
+    if (e->state == FR_STATE_FAILED)
+        return e->error.status;
+    if (e->state != FR_STATE_READY)
+        return refuse(e, "the engine is busy: poll until it is ready");
+    if (check_mode(e, mode, asked, &width) != FR_OK)
+        return FR_BAD_ARGUMENT;
+    if (width > 1) {
+        e->prepare_width = width;
+        e->state = FR_STATE_PREPARING;
+    }
+    return FR_OK;
+}
+
 fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_request *request)
 {
     const fr_request r = request ? *request : (fr_request){0};
     const fr_status status = check(e, ids, n, e->context - 1);
     if (status != FR_OK)
         return status;
-    if (r.mode != FR_MODE_GREEDY && r.mode != FR_MODE_LOOP)
-        return refuse(e, "unknown mode: greedy and loop exist");
+    uint32_t width;
+    if (check_mode(e, r.mode, r.width, &width) != FR_OK)
+        return FR_BAD_ARGUMENT;
     if (r.window > FR_MAX_WINDOW)
         return refuse(e, "a window has 1 to 16 steps");
     if (r.n_stop > FR_MAX_STOPS)
@@ -114,8 +153,9 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
     start_run(e, FR_TASK_GENERATE);
     fr_run *run = &e->run;
     run->mode = r.mode;
+    run->width = width;
     run->window = r.mode == FR_MODE_GREEDY ? 1 : r.window ? r.window : e->device.is_cpu ? 1 : 4;
-    run->prompt = (uint32_t)n;
+    run->prompt = run->known = (uint32_t)n;
     run->cached = run->submitted = common_prefix(e, ids, run->prompt);
     run->limit = r.max_tokens && r.max_tokens < e->context - run->prompt ? run->prompt + r.max_tokens : e->context;
     run->text = fr_detokenizer_new(e->tokenizer, r.stop, r.n_stop);
@@ -160,7 +200,7 @@ void fr_reset(fr_engine *e)
 
 static fr_window *free_window(fr_engine *e)
 {
-    const uint32_t depth = e->run.task == FR_TASK_SCORE || e->run.mode == FR_MODE_LOOP ? FR_WINDOWS : 1;
+    const uint32_t depth = e->run.task == FR_TASK_SCORE || e->run.mode != FR_MODE_GREEDY ? FR_WINDOWS : 1;
     return e->in_flight < depth ? &e->windows[(e->oldest + e->in_flight) % FR_WINDOWS] : NULL;
 }
 
@@ -195,6 +235,7 @@ static bool submit_prefill(fr_engine *e, fr_window *w)
         return false;
     w->first = run->submitted;
     w->nodes = take;
+    w->steps = 0;
     run->submitted += take;
     fr_gpu_begin(e->gpu);
     fr_forward_step(e->forward, nodes, tail, run->submitted);
@@ -206,14 +247,25 @@ static bool submit_prefill(fr_engine *e, fr_window *w)
     return true;
 }
 
+/* Up to W steps. A step over a tree processes 1 to 9 positions, and the host learns how many when it reads the window: `submitted` counts
+ * what is certain. */
 static bool submit_window(fr_engine *e, fr_window *w)
 {
     fr_run *run = &e->run;
-    if (!prepared(e, 1, FR_TAIL_EMIT))
+    /* while the bucket's pipelines compile, plain steps go on: they give the same tokens */
+    const bool tree = run->width > 1 && prepared(e, run->width, FR_TAIL_TREE);
+    const uint32_t width = tree ? run->width : 1;
+    const fr_tail tail = tree ? FR_TAIL_TREE : FR_TAIL_EMIT;
+    if (e->state == FR_STATE_FAILED || (!tree && !prepared(e, 1, FR_TAIL_EMIT)))
         return false;
     fr_gpu_begin(e->gpu);
-    for (uint32_t i = 0; i < run->window && run->submitted + 1 < run->limit; i++)
-        e->dispatches = fr_forward_step(e->forward, 1, FR_TAIL_EMIT, ++run->submitted);
+    w->steps = 0;
+    while (w->steps < run->window && run->submitted + 1 < run->limit) {
+        run->submitted++;
+        w->steps++;
+        run->steps_ahead++;
+        e->dispatches = fr_forward_step(e->forward, width, tail, run->known + MOST_A_STEP * run->steps_ahead);
+    }
     fr_gpu_copy(e->gpu, fr_forward_state(e->forward), 0, w->readback, 0, READBACK_BYTES);
     submitted(e, w);
     return true;
@@ -298,6 +350,12 @@ static void read_control(fr_engine *e, fr_window *w)
         take_token(e, r.ring[run->emitted % FR_RING]);
     e->cache_end = r.control.pos;
     run->steps = r.control.steps;
+    run->drafted = r.control.drafted;
+    run->accepted = r.control.accepted;
+    run->steps_ahead -= w->steps;
+    run->known = r.control.pos > run->prompt ? r.control.pos : run->prompt;
+    if (run->submitted < run->known + run->steps_ahead)
+        run->submitted = run->known + run->steps_ahead;
     if (r.control.finished == FR_RUN_END)
         finish(run, FR_FINISH_STOP);
     else if (r.control.finished == FR_RUN_LIMIT)

@@ -4,6 +4,7 @@
 
 #include "load/loader.h"
 #include "model/forward.h"
+#include "spec/draft.h"
 #include "text/chat.h"
 #include "text/detokenizer.h"
 
@@ -18,6 +19,7 @@ typedef struct fr_window {
     fr_buffer *readback; /* of Control and ring, or of the scores of one step */
     uint32_t first;      /* scoring: index of the step's first token */
     uint32_t nodes;
+    uint32_t steps;      /* decode steps */
 } fr_window;
 
 typedef enum fr_task { FR_TASK_NONE, FR_TASK_GENERATE, FR_TASK_SCORE } fr_task;
@@ -27,14 +29,18 @@ typedef struct fr_run {
     fr_task task;
     fr_mode mode;
     uint32_t window;        /* W */
+    uint32_t width;         /* nodes of a step */
     uint32_t prompt;        /* tokens of the prompt */
     uint32_t cached;        /* of these, in the cache from before */
     uint32_t limit;         /* tokens, prompt included, at which the request is complete */
-    uint32_t submitted;     /* positions that will be processed once everything submitted has run */
+    uint32_t submitted;     /* positions that will be processed once everything submitted has run, at least */
+    uint32_t known;         /* positions processed, as of the last read-back, and the prompt */
+    uint32_t steps_ahead;   /* decode steps submitted and not read yet */
     uint32_t emitted;       /* tokens read from the ring */
     uint32_t shown;         /* of these, up to the one that completed a stop string, or an abort */
     uint32_t epoch;
     uint32_t steps;
+    uint32_t drafted, accepted; /* drafts verified, and those that the model chose */
     bool stopping;          /* nothing more is submitted */
     fr_finish finish;
     fr_detokenizer *text;
@@ -67,6 +73,7 @@ struct fr_engine {
     uint32_t history_end;   /* ids known to the host */
     uint32_t cache_end;     /* of these, keys and values in the cache */
     uint32_t dispatches;    /* of the last decode step */
+    uint32_t prepare_width; /* nodes of the tree whose kernels fr_prepare() asked for; 0: none */
 };
 
 double fr_now(const fr_engine *);

@@ -36,6 +36,7 @@ void fr_kernel_begin(fr_kernel *k, bool subgroups)
         append(k, enable, sizeof enable - 1);
     }
     fr_kernel_u32(k, "RING", FR_RING);
+    fr_kernel_u32(k, "STATS", FR_STATS);
     fr_kernel_u32(k, "END_TOKEN", FR_RUN_END);
     fr_kernel_u32(k, "LIMIT", FR_RUN_LIMIT);
     fr_kernel_u32(k, "NOT_FINITE", FR_RUN_NOT_FINITE);

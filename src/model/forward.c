@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/kernels.h"
+#include "spec/draft.h"
 
 enum {
     ROPE_ROWS = 64,      /* positions written at once */
@@ -18,6 +19,7 @@ typedef struct command {
     uint32_t entry; /* of the parameters */
     uint32_t x, y, z;
     bool per_chunk; /* x is the number of attention chunks */
+    bool per_slice; /* x is the number of slices that the drafter searches */
     uint32_t layer;
     const fr_matrix *matrix;
 } command;
@@ -33,6 +35,7 @@ typedef struct bucket {
     command_list body, tails[FR_N_TAILS];
 } bucket;
 
+enum { TREE_BUCKETS = 5 };
 struct fr_forward {
     fr_gpu *gpu;
     const fr_config *config;
@@ -42,7 +45,8 @@ struct fr_forward {
     fr_buffer **kv; /* [n_kv] */
     uint32_t n_kv, layers_per_kv;
     fr_group **groups; /* [n_pools * n_kv], made when first used */
-    bucket decode, prefill;
+    bucket decode, prefill, trees[TREE_BUCKETS]; /* trees[i]: of 2 << i nodes */
+    uint32_t memory; /* tokens of session memory */
     fr_gpu_Params *entries;
     uint32_t n_entries, entries_room;
     fr_error_text failure; /* of a command list that can't be built */
@@ -152,7 +156,7 @@ static fr_status make_buffers(fr_forward *f, fr_error_text *e)
 {
     const fr_shape *s = &f->shape;
     const uint64_t vectors = (uint64_t)(s->rope_at + (uint64_t)s->context * f->config->head_dim) * 4;
-    const uint64_t state = fr_forward_tokens_offset() + ((uint64_t)s->context + s->max_nodes) * 4;
+    const uint64_t state = fr_forward_tokens_offset() + ((uint64_t)s->memory_at + FR_MEMORY_TOKENS) * 4;
     if (make_weight_buffers(f, e) != FR_OK || make_kv_buffers(f, e) != FR_OK)
         return e->status;
     if (!(f->vectors = fr_gpu_buffer(f->gpu, "vectors", FR_BUFFER_STORAGE, vectors, e)) ||
@@ -180,7 +184,7 @@ static fr_status make_buffers(fr_forward *f, fr_error_text *e)
 
 uint64_t fr_forward_tokens_offset(void)
 {
-    return sizeof(fr_gpu_Control) + sizeof(uint32_t) * FR_RING;
+    return sizeof(fr_gpu_Control) + sizeof(uint32_t) * (FR_RING + 3 * FR_STATS) + sizeof(fr_gpu_Tree);
 }
 
 fr_buffer *fr_forward_state(const fr_forward *f)
@@ -364,39 +368,74 @@ static void add_embedding(fr_forward *f, bucket *b)
     }
 }
 
+/* Head of the last node, or of every one; the group and entry of its last dispatch serve what follows. */
+static command add_head(fr_forward *f, bucket *b, command_list *list, bool every_node)
+{
+    const fr_matrix *m = &f->weights->head;
+    const uint32_t nodes = fr_kernel_set_nodes(b->kernels);
+    command c = {0};
+    uint32_t tile0 = 0;
+    for (uint32_t i = 0; i < m->n_parts; i++) {
+        const fr_tiled *k = fr_kernel_head(b->kernels, m, every_node);
+        fr_gpu_Params p = {.tile0 = tile0};
+        p.part[FR_PART_TABLE] = part_of(m, i, 0);
+        c = (command){.pipeline = k->pipeline,
+                      .group = group_of(f, m->parts[i].pool, f->config->n_layers - 1),
+                      .entry = entry_of(f, &p),
+                      .x = over(m->parts[i].rows, k->rows),
+                      .y = every_node ? over(nodes, k->tokens) : 1,
+                      .z = 1,
+                      .layer = f->config->n_layers - 1,
+                      .matrix = m};
+        add(f, list, c);
+        tile0 += c.x;
+    }
+    return c;
+}
+
+/* A dispatch of `x` workgroups that needs no matrix and no parameters. */
+static void add_plain(fr_forward *f, command_list *list, const fr_pipeline *pipeline, const fr_group *group, uint32_t entry, uint32_t x)
+{
+    add(f, list, (command){.pipeline = pipeline, .group = group, .entry = entry, .x = x, .y = 1, .z = 1});
+}
+
+static void add_tree_tail(fr_forward *f, bucket *b, command_list *list, const command *head)
+{
+    const fr_config *c = f->config;
+    add_plain(f, list, fr_kernel_accept(b->kernels), head->group, head->entry, 1);
+    for (uint32_t i = 0; i < f->n_kv; i++) {
+        const uint32_t first = i * f->layers_per_kv, left = c->n_layers - first;
+        add(f, list,
+            (command){.pipeline = fr_kernel_compact(b->kernels),
+                      .group = group_of(f, f->weights->head.parts[0].pool, first),
+                      .entry = head->entry,
+                      .x = over(2 * c->n_kv_heads * c->head_dim / 8, 64),
+                      .y = left < f->layers_per_kv ? left : f->layers_per_kv,
+                      .z = 1,
+                      .layer = first});
+    }
+}
+
 static void add_tail(fr_forward *f, bucket *b, fr_tail tail)
 {
     command_list *list = &b->tails[tail];
-    const fr_matrix *m = &f->weights->head;
-    const fr_group *group = group_of(f, m->parts[0].pool, f->config->n_layers - 1);
-    uint32_t tile0 = 0, entry = 0;
-    for (uint32_t i = 0; i < m->n_parts && tail != FR_TAIL_NONE; i++) {
-        const fr_tiled *k = fr_kernel_head(b->kernels, m, tail == FR_TAIL_SCORE);
-        fr_gpu_Params p = {.tile0 = tile0};
-        p.part[FR_PART_TABLE] = part_of(m, i, 0);
-        const uint32_t tiles = over(m->parts[i].rows, k->rows);
-        entry = entry_of(f, &p);
-        add(f, list,
-            (command){.pipeline = k->pipeline,
-                      .group = group = group_of(f, m->parts[i].pool, f->config->n_layers - 1),
-                      .entry = entry,
-                      .x = tiles,
-                      .y = tail == FR_TAIL_SCORE ? over(fr_kernel_set_nodes(b->kernels), k->tokens) : 1,
-                      .z = 1,
-                      .layer = f->config->n_layers - 1,
-                      .matrix = m});
-        tile0 += tiles;
+    command head = {.group = group_of(f, f->weights->head.parts[0].pool, f->config->n_layers - 1)};
+    if (tail != FR_TAIL_NONE)
+        head = add_head(f, b, list, tail != FR_TAIL_EMIT);
+    if (tail == FR_TAIL_TREE) {
+        add_tree_tail(f, b, list, &head);
+        return;
     }
     if (tail == FR_TAIL_SCORE)
-        add(f, list,
-            (command){.pipeline = fr_kernel_score(b->kernels),
-                      .group = group,
-                      .entry = entry,
-                      .x = fr_kernel_set_nodes(b->kernels),
-                      .y = 1,
-                      .z = 1});
-    add(f, list,
-        (command){.pipeline = fr_kernel_advance(b->kernels, tail == FR_TAIL_EMIT), .group = group, .entry = entry, .x = 1, .y = 1, .z = 1});
+        add_plain(f, list, fr_kernel_score(b->kernels), head.group, head.entry, fr_kernel_set_nodes(b->kernels));
+    add_plain(f, list, fr_kernel_advance(b->kernels, tail == FR_TAIL_EMIT), head.group, head.entry, 1);
+}
+
+static void add_draft(fr_forward *f, bucket *b)
+{
+    const fr_group *group = group_of(f, f->weights->head.parts[0].pool, 0);
+    add(f, &b->body, (command){.pipeline = fr_kernel_draft_match(b->kernels), .group = group, .x = 1, .y = 1, .z = 1, .per_slice = true});
+    add_plain(f, &b->body, fr_kernel_draft_tree(b->kernels), group, 0, 1);
 }
 
 static bool ready(const command_list *list)
@@ -407,19 +446,26 @@ static bool ready(const command_list *list)
     return true;
 }
 
-static bucket *bucket_of(fr_forward *f, uint32_t nodes)
+static bucket *bucket_of(fr_forward *f, uint32_t nodes, fr_tail tail)
 {
-    return nodes == 1 ? &f->decode : &f->prefill;
+    uint32_t i = 0;
+    if (tail != FR_TAIL_TREE)
+        return nodes == 1 ? &f->decode : &f->prefill;
+    while (2u << i < nodes)
+        i++;
+    return &f->trees[i];
 }
 
 fr_status fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, bool *is_ready, fr_error_text *e)
 {
-    bucket *b = bucket_of(f, nodes);
+    bucket *b = bucket_of(f, nodes, tail);
     *is_ready = false;
-    if (!b->kernels && !(b->kernels = fr_kernel_set_new(f->gpu, f->config, &f->shape, nodes)))
+    if (!b->kernels && !(b->kernels = fr_kernel_set_new(f->gpu, f->config, &f->shape, nodes, tail == FR_TAIL_TREE)))
         return fr_fail(e, FR_FAILED, "out of memory");
     if (!b->body.built) {
         b->body.built = true;
+        if (tail == FR_TAIL_TREE)
+            add_draft(f, b);
         add_embedding(f, b);
         for (uint32_t l = 0; l < f->config->n_layers; l++)
             add_layer(f, b, l);
@@ -434,22 +480,36 @@ fr_status fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, bool *
     return FR_OK;
 }
 
-static uint32_t replay(fr_forward *f, const command_list *list, uint32_t chunks)
+/* Workgroups along x; `positions`: tokens that are cached or processed at the end of the step. */
+static uint32_t width_of(const fr_forward *f, const command *c, uint32_t positions)
+{
+    if (c->per_slice)
+        return over(f->memory + positions, FR_DRAFT_SLICE);
+    return c->per_chunk ? over(positions, FR_CHUNK) : c->x;
+}
+
+static uint32_t replay(fr_forward *f, const command_list *list, uint32_t positions)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         const command *c = &list->items[i];
-        fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, c->per_chunk ? chunks : c->x, c->y, c->z);
+        fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, width_of(f, c, positions), c->y, c->z);
     }
     return list->count;
 }
 
 uint32_t fr_forward_step(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t positions)
 {
-    bucket *b = bucket_of(f, nodes);
+    bucket *b = bucket_of(f, nodes, tail);
     if (positions > f->shape.context)
         positions = f->shape.context;
-    const uint32_t chunks = over(positions, FR_CHUNK);
-    return replay(f, &b->body, chunks) + replay(f, &b->tails[tail], chunks);
+    return replay(f, &b->body, positions) + replay(f, &b->tails[tail], positions);
+}
+
+void fr_forward_set_memory(fr_forward *f, const uint32_t *tokens, uint32_t n)
+{
+    f->memory = n;
+    if (n)
+        fr_gpu_write(f->gpu, f->state, fr_forward_tokens_offset() + 4 * (uint64_t)f->shape.memory_at, tokens, 4 * (size_t)n);
 }
 
 void fr_forward_copy_scores(fr_forward *f, fr_buffer *to, uint32_t nodes)
@@ -462,6 +522,11 @@ uint32_t fr_forward_prefill_nodes(const fr_forward *f)
     return f->shape.max_nodes;
 }
 
+uint32_t fr_forward_tree_nodes(const fr_forward *f)
+{
+    return f->shape.tree_nodes;
+}
+
 uint64_t fr_forward_step_bytes(const fr_forward *f, uint32_t positions)
 {
     return f->weights->matrix_bytes + f->weights->vector_bytes + layer_kv_bytes(f) / f->shape.context * positions * f->config->n_layers;
@@ -471,13 +536,13 @@ uint64_t fr_forward_step_bytes(const fr_forward *f, uint32_t positions)
 
 static const command *command_at(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index)
 {
-    const bucket *b = bucket_of(f, nodes);
+    const bucket *b = bucket_of(f, nodes, tail);
     return index < b->body.count ? &b->body.items[index] : &b->tails[tail].items[index - b->body.count];
 }
 
 uint32_t fr_forward_trace_count(fr_forward *f, uint32_t nodes, fr_tail tail)
 {
-    return bucket_of(f, nodes)->body.count + bucket_of(f, nodes)->tails[tail].count;
+    return bucket_of(f, nodes, tail)->body.count + bucket_of(f, nodes, tail)->tails[tail].count;
 }
 
 fr_trace fr_forward_trace(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
@@ -488,7 +553,7 @@ fr_trace fr_forward_trace(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t 
                       .matrix = c->matrix,
                       .layer = c->layer,
                       .kv_buffer = c->layer / f->layers_per_kv,
-                      .x = c->per_chunk ? over(positions, FR_CHUNK) : c->x,
+                      .x = width_of(f, c, positions),
                       .y = c->y,
                       .z = c->z};
 }
@@ -496,7 +561,7 @@ fr_trace fr_forward_trace(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t 
 void fr_forward_trace_record(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
 {
     const command *c = command_at(f, nodes, tail, index);
-    fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, c->per_chunk ? over(positions, FR_CHUNK) : c->x, c->y, c->z);
+    fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, width_of(f, c, positions), c->y, c->z);
 }
 
 fr_buffer *fr_forward_buffer(const fr_forward *f, fr_forward_part part)
@@ -556,6 +621,8 @@ void fr_forward_free(fr_forward *f)
         return;
     free_bucket(&f->decode);
     free_bucket(&f->prefill);
+    for (int i = 0; i < TREE_BUCKETS; i++)
+        free_bucket(&f->trees[i]);
     free(f->entries);
     free(f->frequencies);
     free(f->rope_rows);

@@ -16,6 +16,7 @@ typedef enum fr_tail {
     FR_TAIL_NONE,  /* prompt tokens that are not the last: no head */
     FR_TAIL_EMIT,  /* head for the last node, next token appended */
     FR_TAIL_SCORE, /* head for every node, results into the scores */
+    FR_TAIL_TREE,  /* the nodes are a tree that the step drafts first; head for every node, the accepted ones stay */
     FR_N_TAILS
 } fr_tail;
 
@@ -41,8 +42,14 @@ uint32_t fr_forward_prefill_nodes(const fr_forward *); /* N of the widest bucket
 /* Whether every pipeline of such a step is ready; starts compiling what is missing. */
 fr_status fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, bool *ready, fr_error_text *);
 
-/* Records one step of a bucket (1, or fr_forward_prefill_nodes) between fr_gpu_begin and fr_gpu_submit. `positions`: upper bound of the
- * cached and processed tokens after the step. Returns the dispatches recorded. */
+/* What the drafter searches besides the sequence, for the steps recorded from now on: at most FR_MEMORY_TOKENS ids and breaks
+ * (spec/draft.h), oldest first. Control.memory is the same number. */
+void fr_forward_set_memory(fr_forward *, const uint32_t *tokens, uint32_t n);
+uint32_t
+fr_forward_tree_nodes(const fr_forward *); /* N of the widest tree, a power of two from 2 on; less than 32 where contexts are long */
+
+/* Records one step of a bucket (1, or fr_forward_prefill_nodes; for trees 2, 4, 8 and so on to fr_forward_tree_nodes) between fr_gpu_begin
+ * and fr_gpu_submit. `positions`: upper bound of the cached and processed tokens after the step. Returns the dispatches recorded. */
 uint32_t fr_forward_step(fr_forward *, uint32_t nodes, fr_tail, uint32_t positions);
 /* Copies the scores of the step just recorded. */
 void fr_forward_copy_scores(fr_forward *, fr_buffer *to, uint32_t nodes);

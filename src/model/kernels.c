@@ -3,7 +3,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FR_WTYPES = 3, ROWS_MIN = 32 };
+#include "spec/draft.h"
+
+enum {
+    FR_WTYPES = 3,
+    ROWS_MIN = 32,
+    DRAFT_SIZE = FR_DRAFT_CANDIDATES / 4 + 1, /* vec4u that draft_match leaves for a slice */
+    MOST_PARTS = 1 << 22                      /* vec4f: 64 MiB of partial results of attention; fewer nodes where contexts are long */
+};
 
 /* How a kernel cuts its work: a workgroup makes `rows` x `tokens` products; a thread four rows and t tokens of them, with `lanes` threads
  * to a row. */
@@ -16,8 +23,9 @@ struct fr_kernel_set {
     const fr_config *config;
     const fr_shape *shape;
     uint32_t nodes;
+    bool tree;
     fr_tiled qkv[FR_WTYPES], o[FR_WTYPES], gateup[FR_WTYPES], down[FR_WTYPES], head[FR_WTYPES][2];
-    fr_pipeline *embed[FR_WTYPES], *score, *advance[2];
+    fr_pipeline *embed[FR_WTYPES], *score, *advance[2], *match, *draft, *accept, *compact;
     fr_attention attention;
 };
 
@@ -46,10 +54,16 @@ void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weight
     s->act_x = take(&s->act_size, n * (c->dim / FR_BLOCK) * FR_ACT_FINE);
     s->act_a = take(&s->act_size, n * (heads / FR_BLOCK) * FR_ACT);
     s->act_h = take(&s->act_size, n * (c->ffn_dim / FR_BLOCK) * FR_ACT);
+    s->memory_at = context + n;
+    s->draft_at = take(&s->act_size, over(FR_MEMORY_TOKENS + context, FR_DRAFT_SLICE) * DRAFT_SIZE);
     s->x_at = take(&s->work_size, n * (c->dim / 4));
     s->q_at = take(&s->work_size, n * (heads / 4));
-    s->part_at = take(&s->work_size, context / FR_CHUNK * (heads / 4));
-    s->ml_at = take(&s->work_size, context / FR_CHUNK * c->n_heads);
+    const uint32_t chunk = context / FR_CHUNK * (heads / 4 + c->n_heads); /* of all chunks, for a node */
+    s->tree_nodes = FR_DRAFT_WIDTH;
+    while (s->tree_nodes > 2 && (uint64_t)chunk * s->tree_nodes > MOST_PARTS)
+        s->tree_nodes /= 2;
+    s->part_at = take(&s->work_size, s->tree_nodes * (context / FR_CHUNK) * (heads / 4));
+    s->ml_at = take(&s->work_size, s->tree_nodes * (context / FR_CHUNK) * c->n_heads);
     s->head_at = take(&s->work_size, n * (over(c->vocab, ROWS_MIN) + 8));
     s->score_at = take(&s->work_size, n);
 }
@@ -65,6 +79,15 @@ static uint32_t power_of_2(uint32_t n)
     return p;
 }
 
+/* A few tokens: as in decode, but every load of weights serves four of them. Fewer lanes the more tokens, for workgroups of 256 threads. */
+static tile tree_tile(const fr_matrix *m, uint32_t tokens, bool cpu)
+{
+    if (cpu)
+        return (tile){.rows = 32, .tokens = tokens < 4 ? tokens : 4, .t = tokens < 4 ? 1 : 4, .lanes = 1};
+    const uint32_t t = tokens < 4 ? 1 : 4, most = power_of_2(m->leaves), lanes = 32 / (tokens / t);
+    return (tile){.rows = 32, .tokens = tokens, .t = t, .lanes = most < lanes ? most : lanes};
+}
+
 /* Decode on a GPU: many lanes a row, so that a step's few bytes are under way at once. On a CPU adapter a thread takes whole rows, and
  * workgroups are small: SwiftShader switches between the SIMD groups of a workgroup at every barrier, and clears workgroup memory word by
  * word in generated code, which takes longer to compile than all else (0.4 ms a word). Loads are dear everywhere, so four rows share those
@@ -72,6 +95,8 @@ static uint32_t power_of_2(uint32_t n)
 static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
 {
     const bool cpu = fr_gpu_get_limits(k->gpu)->is_cpu;
+    if (tokens > 1 && k->tree)
+        return tree_tile(m, tokens, cpu);
     if (tokens > 1)
         return cpu ? (tile){.rows = 32, .tokens = 4, .t = 4, .lanes = 1} : (tile){.rows = 64, .tokens = 32, .t = 4, .lanes = 1};
     if (cpu)
@@ -108,7 +133,9 @@ static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool 
     fr_kernel_u32(b, "SCORE_AT", s->score_at);
     fr_kernel_piece(b, "shared");
     fr_kernel_piece(b, "lib/bindings");
-    fr_kernel_piece(b, "lib/nodes_chain");
+    fr_kernel_u32(b, "MEMORY_AT", s->memory_at);
+    fr_kernel_u32(b, "DRAFT_AT", s->draft_at);
+    fr_kernel_piece(b, k->tree ? "lib/nodes_tree" : "lib/nodes_chain");
 }
 
 static void matrix_constants(fr_kernel *b, const fr_matrix *m, bool wide)
@@ -291,7 +318,7 @@ static uint32_t stream_nodes(const fr_kernel_set *k)
     /* two groups of four rows on a GPU: more rows a workgroup leave too few workgroups; on a CPU adapter they only save loads
        (doc/performance.md) */
     uint32_t nodes = (fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 8) / group;
-    nodes = nodes ? nodes : 1;
+    nodes = nodes && !k->tree ? nodes : 1; /* rows that are worked on together share their ancestors' places */
     while (nodes & (nodes - 1))
         nodes--; /* a power of two divides every bucket */
     while (nodes > 1 && (nodes > k->nodes || fr_attention_stream_bytes(k->config, nodes) > room))
@@ -305,7 +332,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     if (a->attend)
         return a;
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
-    a->split = k->nodes == 1 && !l->is_cpu;
+    a->split = (k->nodes == 1 || k->tree) && !l->is_cpu;
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
     fr_kernel b;
     if (!a->split) {
@@ -344,12 +371,17 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
 }
 
 /* The tiles of head.wgsl as the last head pipeline was built; score and advance read what it wrote. */
-static void add_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
+static void head_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
 {
     for (int t = 0; t < FR_WTYPES; t++)
         if (k->head[t][every_node].pipeline)
             fr_kernel_u32(b, "HEAD_TILES", over(k->config->vocab, k->head[t][every_node].rows));
     fr_kernel_piece(b, "lib/best");
+}
+
+static void add_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
+{
+    head_tiles(b, k, every_node);
     fr_kernel_piece(b, "lib/best_tiles");
 }
 
@@ -389,9 +421,74 @@ fr_pipeline *fr_kernel_advance(fr_kernel_set *k, bool emit)
     return k->advance[emit];
 }
 
+/* ---- trees ---- */
+
+static void draft_constants(fr_kernel *b, const fr_kernel_set *k, uint32_t threads)
+{
+    common(b, k, threads, false);
+    fr_kernel_u32(b, "SLICE", FR_DRAFT_SLICE);
+    fr_kernel_u32(b, "SLICES", over(FR_MEMORY_TOKENS + k->shape->context, FR_DRAFT_SLICE));
+    fr_kernel_u32(b, "DRAFT_SIZE", DRAFT_SIZE);
+    fr_kernel_u32(b, "ORDERS", FR_DRAFT_ORDERS);
+    fr_kernel_u32(b, "DEPTH", FR_DRAFT_DEPTH);
+    fr_kernel_u32(b, "CANDIDATES", FR_DRAFT_CANDIDATES);
+    fr_kernel_u32(b, "PLACE_BITS", FR_DRAFT_PLACE_BITS);
+    fr_kernel_u32(b, "SHARE_BITS", FR_DRAFT_SHARE_BITS);
+    fr_kernel_u32(b, "ROOT_SCORE", FR_DRAFT_ROOT_SCORE);
+    fr_kernel_u32(b, "WEIGHT", FR_DRAFT_WEIGHT);
+    fr_kernel_u32(b, "MEMORY_SHIFT", FR_DRAFT_MEMORY_SHIFT);
+    fr_kernel_piece(b, "lib/corpus");
+}
+
+fr_pipeline *fr_kernel_draft_match(fr_kernel_set *k)
+{
+    if (!k->match) {
+        fr_kernel b;
+        draft_constants(&b, k, fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 128);
+        fr_kernel_piece(&b, "lib/state_read");
+        k->match = fr_kernel_build(&b, k->gpu, "draft_match", false);
+    }
+    return k->match;
+}
+
+fr_pipeline *fr_kernel_draft_tree(fr_kernel_set *k)
+{
+    if (!k->draft) {
+        fr_kernel b;
+        draft_constants(&b, k, fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 256);
+        fr_kernel_piece(&b, "lib/state_write");
+        k->draft = fr_kernel_build(&b, k->gpu, "draft_tree", true);
+    }
+    return k->draft;
+}
+
+fr_pipeline *fr_kernel_accept(fr_kernel_set *k)
+{
+    if (!k->accept) {
+        fr_kernel b;
+        const uint32_t threads = best_threads(k);
+        common(&b, k, threads, false);
+        fr_kernel_piece(&b, "lib/state_write");
+        head_tiles(&b, k, true);
+        k->accept = fr_kernel_build(&b, k->gpu, "accept", true);
+    }
+    return k->accept;
+}
+
+fr_pipeline *fr_kernel_compact(fr_kernel_set *k)
+{
+    if (!k->compact) {
+        fr_kernel b;
+        common(&b, k, 64, false);
+        fr_kernel_piece(&b, "lib/state_read");
+        k->compact = fr_kernel_build(&b, k->gpu, "compact", false);
+    }
+    return k->compact;
+}
+
 /* ---- life ---- */
 
-fr_kernel_set *fr_kernel_set_new(fr_gpu *gpu, const fr_config *config, const fr_shape *shape, uint32_t nodes)
+fr_kernel_set *fr_kernel_set_new(fr_gpu *gpu, const fr_config *config, const fr_shape *shape, uint32_t nodes, bool tree)
 {
     fr_kernel_set *k = calloc(1, sizeof *k);
     if (k) {
@@ -399,6 +496,7 @@ fr_kernel_set *fr_kernel_set_new(fr_gpu *gpu, const fr_config *config, const fr_
         k->config = config;
         k->shape = shape;
         k->nodes = nodes;
+        k->tree = tree;
     }
     return k;
 }

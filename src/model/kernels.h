@@ -17,9 +17,11 @@ enum {
 typedef struct fr_shape {
     uint32_t context;    /* slots of the cache, a multiple of 32 */
     uint32_t max_nodes;  /* N of the widest bucket */
+    uint32_t tree_nodes; /* N of the widest tree */
+    uint32_t memory_at;  /* session memory in the tokens of the state, [FR_MEMORY_ROOM] */
     uint32_t kv_stride;  /* from a layer's keys to its values */
     uint32_t rope_at;    /* in f32 of the vectors */
-    uint32_t act_x, act_a, act_h, act_size;
+    uint32_t act_x, act_a, act_h, draft_at, act_size;
     uint32_t x_at, q_at, part_at, ml_at, head_at, score_at, work_size;
 } fr_shape;
 void fr_shape_init(fr_shape *, fr_gpu *, const fr_config *, const fr_weights *, uint32_t context);
@@ -42,7 +44,8 @@ uint32_t fr_attention_split_bytes(const fr_config *, uint32_t threads);
 uint32_t fr_attention_stream_bytes(const fr_config *, uint32_t nodes);
 
 typedef struct fr_kernel_set fr_kernel_set;
-fr_kernel_set *fr_kernel_set_new(fr_gpu *, const fr_config *, const fr_shape *, uint32_t nodes);
+/* `tree`: nodes are a tree of drafts, not a chain. */
+fr_kernel_set *fr_kernel_set_new(fr_gpu *, const fr_config *, const fr_shape *, uint32_t nodes, bool tree);
 void fr_kernel_set_free(fr_kernel_set *);
 uint32_t fr_kernel_set_nodes(const fr_kernel_set *);
 
@@ -57,5 +60,10 @@ fr_pipeline *fr_kernel_embed(fr_kernel_set *, const fr_matrix *);
 const fr_attention *fr_kernel_attention(fr_kernel_set *, fr_error_text *);
 fr_pipeline *fr_kernel_score(fr_kernel_set *);
 fr_pipeline *fr_kernel_advance(fr_kernel_set *, bool emit);
+/* Of trees only. fr_kernel_accept: after the head's pipeline for every node. */
+fr_pipeline *fr_kernel_draft_match(fr_kernel_set *);
+fr_pipeline *fr_kernel_draft_tree(fr_kernel_set *);
+fr_pipeline *fr_kernel_accept(fr_kernel_set *);
+fr_pipeline *fr_kernel_compact(fr_kernel_set *);
 
 #endif

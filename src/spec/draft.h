@@ -39,6 +39,8 @@ enum {
     FR_DRAFT_SHARE_BITS = 12, /* with either of the other two it fills 32 bits */
     FR_DRAFT_MEMORY_SHIFT = 2, /* evidence out of memory counts a quarter */
     FR_DRAFT_ROOT_SCORE = (1 << 20) - 1,
+    FR_MEMORY_TOKENS = 32768, /* largest session memory, breaks included */
+    FR_DRAFT_SLICE = 512, /* places that a workgroup of the first kernel searches */
 };
 #define FR_DRAFT_WEIGHT 512u /* so the least that there is, match 1 at rank 63 in memory, weighs 4 */
 #define FR_DRAFT_BREAK UINT32_MAX /* in memory, behind each run; equals no token */

@@ -11,7 +11,6 @@
 #include "spec/draft.h"
 
 enum {
-    FR_MEMORY_TOKENS = 32768, /* largest capacity, breaks included */
     FR_MEMORY_LEAD = 8,       /* tokens of a prompt's end worth keeping before its answer: matches are no longer than that */
 };
 #define FR_MEMORY_EVERY 0 /* in place of a conversation: all of them */
