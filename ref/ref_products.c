@@ -189,7 +189,7 @@ void ref_quantise(ref_step *s, ref_act act, const ref_near x[FR_BLOCK], const fl
     }
     put_codes(out, at, at + SUM, &coarse);
     const ref_near sum = squares(s, x);
-    if (isfinite(sum.v))
+    if (isfinite(sum.v) && largest.v < 8e37f)
         ref_put_near(out, at + SCALE, (ref_near){largest.v * (1.0f / 127.0f), largest.e / 127});
     else
         ref_put_bits(out, at + SCALE, 0x7fc00000); /* passed on to the logits */

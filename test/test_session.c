@@ -1,124 +1,35 @@
 /* test_session.c: requests on small random models: modes, windows, ends, aborts, the cache. Random weights repeat themselves less than text
  * does, so a wrong bit anywhere soon shows as another token. */
-#include "cli/host.h"
 #include "load/gguf.h"
-#include "test/test.h"
-#include "tools/tiny_model.h"
-
-enum { TOKENS = 40, CONTEXT = 160 };
-
-typedef struct rig {
-    fr_host *host;
-    fr_engine *engine;
-} rig;
-
-static const tiny_model small = {
-    .layers = 2, .dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 32, .vocab = 320, .type = "q4_1", .head_type = "q8_0", .seed = 7};
-
-static fr_state drive(rig *r, fr_state until)
-{
-    fr_state s;
-    while ((s = fr_poll(r->engine)) != until && s != FR_STATE_FAILED)
-        fr_host_pump(r->host);
-    CHECK_MSG(s != FR_STATE_FAILED || until == FR_STATE_FAILED, "%s", fr_error(r->engine));
-    return s;
-}
-
-static void feed(rig *r, const uint8_t *bytes, size_t size)
-{
-    for (size_t at = 0, used; at < size; at += used) {
-        CHECK_MSG(fr_feed(r->engine, bytes + at, size - at, &used) == FR_OK, "%s", fr_error(r->engine));
-        if (at + used < size) {
-            fr_poll(r->engine);
-            fr_host_pump(r->host);
-        }
-    }
-    CHECK_INT(fr_feed_end(r->engine), FR_OK);
-}
-
-static rig open_engine(uint32_t context, bool portable)
-{
-    fr_error_text e = {0};
-    rig r = {fr_host_open(NULL, &e), NULL};
-    CHECK_MSG(r.host, "%s", e.text);
-    const fr_options options = {.context = context, .portable = portable};
-    r.engine = fr_open(fr_host_device(r.host), &options);
-    fr_host_attach(r.host, r.engine);
-    return r;
-}
-
-static rig open_rig(const tiny_model *m, bool portable)
-{
-    rig r = open_engine(CONTEXT, portable);
-    size_t size;
-    uint8_t *bytes = tiny_model_bytes(m, &size);
-    CHECK(bytes);
-    feed(&r, bytes, size);
-    free(bytes);
-    drive(&r, FR_STATE_READY);
-    return r;
-}
-
-static void close_rig(rig *r)
-{
-    fr_host_attach(r->host, NULL);
-    fr_close(r->engine);
-    fr_host_close(r->host);
-}
-
-/* Ids that look random and stay below 256, the bytes of every vocabulary. */
-static void prompt(uint32_t *ids, size_t n, uint32_t seed)
-{
-    for (size_t i = 0; i < n; i++)
-        ids[i] = (seed = seed * 1664525u + 1013904223u) >> 24;
-}
-
-static size_t generate(rig *r, const uint32_t *ids, size_t n, const fr_request *q, uint32_t *out)
-{
-    CHECK_MSG(fr_generate(r->engine, ids, n, q) == FR_OK, "%s", fr_error(r->engine));
-    drive(r, FR_STATE_READY);
-    size_t got;
-    const uint32_t *tokens = fr_tokens(r->engine, &got);
-    CHECK(got <= CONTEXT);
-    if (got)
-        memcpy(out, tokens, got * sizeof *out);
-    return got;
-}
-
-static void check_same(const uint32_t *a, size_t n_a, const uint32_t *b, size_t n_b, const char *what)
-{
-    CHECK_MSG(n_a == n_b, "%s: %zu tokens, expected %zu", what, n_b, n_a);
-    for (size_t i = 0; i < n_a; i++)
-        CHECK_MSG(a[i] == b[i], "%s: token %zu is %u, expected %u", what, i, b[i], a[i]);
-}
+#include "test/session_rig.h"
 
 static void loop_equals_greedy(const tiny_model *m, bool portable)
 {
-    rig r = open_rig(m, portable);
+    session_rig r = session_open(m, portable);
     static const size_t lengths[] = {1, 2, 31, 33, 70};
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
         uint32_t ids[CONTEXT], want[CONTEXT], got[CONTEXT];
-        prompt(ids, lengths[l], (uint32_t)l);
+        session_prompt(ids, lengths[l], (uint32_t)l);
         fr_reset(r.engine);
         const fr_request greedy = {.mode = FR_MODE_GREEDY, .max_tokens = TOKENS};
-        const size_t n = generate(&r, ids, lengths[l], &greedy, want);
+        const size_t n = session_generate(&r, ids, lengths[l], &greedy, want);
         CHECK(n > 0);
         for (uint32_t w = 1; w <= 8; w *= 2) {
             char what[64];
             snprintf(what, sizeof what, "prompt of %zu, W = %u", lengths[l], w);
             const fr_request loop = {.mode = FR_MODE_LOOP, .max_tokens = TOKENS, .window = w};
             fr_reset(r.engine);
-            check_same(want, n, got, generate(&r, ids, lengths[l], &loop, got), what);
-            check_same(want, n, got, generate(&r, ids, lengths[l], &loop, got), "with the prompt cached");
+            session_same(want, n, got, session_generate(&r, ids, lengths[l], &loop, got), what);
+            session_same(want, n, got, session_generate(&r, ids, lengths[l], &loop, got), "with the prompt cached");
             CHECK_INT(fr_stat(r.engine, FR_STAT_CACHED_TOKENS), lengths[l] - 1);
         }
     }
-    close_rig(&r);
+    session_close(&r);
 }
 
 static void windows_q4a(void)
 {
-    loop_equals_greedy(&small, false);
+    loop_equals_greedy(&session_small, false);
 }
 
 static void windows_portable(void)
@@ -140,44 +51,44 @@ static void windows_portable(void)
 /* A conversation that grows: what the cache holds gives the bits of a fresh prefill. */
 static void cached_prefix(void)
 {
-    rig r = open_rig(&small, false);
+    session_rig r = session_open(&session_small, false);
     uint32_t ids[CONTEXT], first[CONTEXT], again[CONTEXT], fresh[CONTEXT];
-    prompt(ids, 40, 99);
+    session_prompt(ids, 40, 99);
     const fr_request q = {.mode = FR_MODE_LOOP, .max_tokens = 12, .ignore_eos = true};
-    const size_t n = generate(&r, ids, 40, &q, first);
+    const size_t n = session_generate(&r, ids, 40, &q, first);
     CHECK_INT(n, 12);
     memcpy(ids + 40, first, n * sizeof *ids);
-    prompt(ids + 52, 9, 5);
-    const size_t n_again = generate(&r, ids, 61, &q, again);
+    session_prompt(ids + 52, 9, 5);
+    const size_t n_again = session_generate(&r, ids, 61, &q, again);
     CHECK(fr_stat(r.engine, FR_STAT_CACHED_TOKENS) >= 51); /* the last token of the answer was not processed yet */
     fr_reset(r.engine);
-    check_same(again, n_again, fresh, generate(&r, ids, 61, &q, fresh), "fresh prefill");
+    session_same(again, n_again, fresh, session_generate(&r, ids, 61, &q, fresh), "fresh prefill");
     CHECK_INT(fr_stat(r.engine, FR_STAT_CACHED_TOKENS), 0);
     ids[20] ^= 1; /* another past: only what is before it may be kept */
-    generate(&r, ids, 61, &q, again);
+    session_generate(&r, ids, 61, &q, again);
     CHECK_INT(fr_stat(r.engine, FR_STAT_CACHED_TOKENS), 20);
     fr_reset(r.engine);
-    check_same(again, 12, fresh, generate(&r, ids, 61, &q, fresh), "edited history");
-    close_rig(&r);
+    session_same(again, 12, fresh, session_generate(&r, ids, 61, &q, fresh), "edited history");
+    session_close(&r);
 }
 
 static void limits(void)
 {
-    rig r = open_rig(&small, false);
+    session_rig r = session_open(&session_small, false);
     uint32_t ids[CONTEXT + 1], out[CONTEXT], all[CONTEXT];
-    prompt(ids, CONTEXT + 1, 1);
+    session_prompt(ids, CONTEXT + 1, 1);
     for (uint32_t n = 1; n <= 9; n++)
         for (uint32_t w = 1; w <= 4; w *= 4) {
             const fr_request q = {.mode = FR_MODE_LOOP, .max_tokens = n, .window = w, .ignore_eos = true};
-            CHECK_INT(generate(&r, ids, 10, &q, out), n);
+            CHECK_INT(session_generate(&r, ids, 10, &q, out), n);
             CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_LENGTH);
             CHECK_INT(fr_stat(r.engine, FR_STAT_STEPS), n);
         }
     const fr_request open = {.mode = FR_MODE_LOOP, .window = 4, .ignore_eos = true};
-    CHECK_INT(generate(&r, ids, 150, &open, all), CONTEXT - 150); /* until the context is full */
+    CHECK_INT(session_generate(&r, ids, 150, &open, all), CONTEXT - 150); /* until the context is full */
     CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_LENGTH);
     CHECK_INT(fr_stat(r.engine, FR_STAT_STEPS), CONTEXT - 150); /* those that took in the prompt don't count */
-    CHECK_INT(generate(&r, ids, CONTEXT - 1, &open, out), 1);
+    CHECK_INT(session_generate(&r, ids, CONTEXT - 1, &open, out), 1);
     CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_LENGTH);
     CHECK_INT(fr_generate(r.engine, ids, CONTEXT, &open), FR_BAD_ARGUMENT);
     CHECK(strstr(fr_error(r.engine), "answer included"));
@@ -189,50 +100,50 @@ static void limits(void)
     ids[3] = 0;
     const fr_request wide = {.mode = FR_MODE_LOOP, .window = 17};
     CHECK_INT(fr_generate(r.engine, ids, 10, &wide), FR_BAD_ARGUMENT);
-    prompt(ids, 150, 1);
-    check_same(all, CONTEXT - 150, out, generate(&r, ids, 150, &open, out), "after refusals");
+    session_prompt(ids, 150, 1);
+    session_same(all, CONTEXT - 150, out, session_generate(&r, ids, 150, &open, out), "after refusals");
     CHECK_STR(fr_error(r.engine), "");
-    close_rig(&r);
+    session_close(&r);
 }
 
 /* Some prompt makes the model say an end token within its tokens: the answer is the one without end tokens, cut there. */
 static void end_token(void)
 {
-    rig r = open_rig(&small, false);
+    session_rig r = session_open(&session_small, false);
     int ended = 0;
     for (uint32_t seed = 0; seed < 400 && ended < 3; seed++) {
         uint32_t ids[CONTEXT], whole[CONTEXT], cut[CONTEXT];
-        prompt(ids, 6, seed * 77 + 5);
+        session_prompt(ids, 6, seed * 77 + 5);
         const fr_request stops = {.mode = FR_MODE_LOOP, .max_tokens = TOKENS, .window = 4};
-        const size_t n = generate(&r, ids, 6, &stops, cut);
+        const size_t n = session_generate(&r, ids, 6, &stops, cut);
         if (fr_finish_reason(r.engine) != FR_FINISH_STOP)
             continue;
         ended++;
         CHECK(n < TOKENS);
         CHECK_INT(fr_stat(r.engine, FR_STAT_STEPS), n + 1);
         const fr_request goes_on = {.mode = FR_MODE_GREEDY, .max_tokens = TOKENS, .ignore_eos = true};
-        CHECK_INT(generate(&r, ids, 6, &goes_on, whole), TOKENS);
-        check_same(whole, n, cut, n, "before the end token");
+        CHECK_INT(session_generate(&r, ids, 6, &goes_on, whole), TOKENS);
+        session_same(whole, n, cut, n, "before the end token");
         size_t size;
         fr_token_bytes(r.engine, whole[n], &size);
         CHECK_INT(size, 0); /* an end token has no text */
         for (uint32_t w = 1; w <= 8; w *= 2) {
             const fr_request q = {.mode = FR_MODE_LOOP, .max_tokens = TOKENS, .window = w};
-            check_same(cut, n, whole, generate(&r, ids, 6, &q, whole), "end token in another window");
+            session_same(cut, n, whole, session_generate(&r, ids, 6, &q, whole), "end token in another window");
             CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_STOP);
         }
     }
     CHECK_MSG(ended == 3, "only %d of the prompts ended", ended);
-    close_rig(&r);
+    session_close(&r);
 }
 
 static void aborts(void)
 {
-    rig r = open_rig(&small, false);
+    session_rig r = session_open(&session_small, false);
     uint32_t ids[CONTEXT], want[CONTEXT], got[CONTEXT];
-    prompt(ids, 70, 4);
+    session_prompt(ids, 70, 4);
     const fr_request q = {.mode = FR_MODE_LOOP, .max_tokens = TOKENS, .window = 4, .ignore_eos = true};
-    CHECK_INT(generate(&r, ids, 70, &q, want), TOKENS);
+    CHECK_INT(session_generate(&r, ids, 70, &q, want), TOKENS);
     for (int polls = 0; polls < 40; polls += 3) { /* at any moment: before the prompt is through, between windows */
         fr_reset(r.engine);
         CHECK_INT(fr_generate(r.engine, ids, 70, &q), FR_OK);
@@ -240,43 +151,43 @@ static void aborts(void)
             fr_host_pump(r.host);
         const bool running = fr_finish_reason(r.engine) == FR_FINISH_NONE;
         fr_abort(r.engine);
-        drive(&r, FR_STATE_READY);
+        session_drive(&r, FR_STATE_READY);
         CHECK_INT(fr_finish_reason(r.engine), running ? FR_FINISH_ABORT : FR_FINISH_LENGTH);
         size_t n;
         const uint32_t *tokens = fr_tokens(r.engine, &n);
         CHECK(n <= TOKENS);
-        check_same(want, n, tokens, n, "before the abort");
+        session_same(want, n, tokens, n, "before the abort");
         fr_abort(r.engine); /* harmless when idle */
-        check_same(want, TOKENS, got, generate(&r, ids, 70, &q, got), "after the abort");
+        session_same(want, TOKENS, got, session_generate(&r, ids, 70, &q, got), "after the abort");
     }
-    close_rig(&r);
+    session_close(&r);
 }
 
 static void busy(void)
 {
-    rig r = open_rig(&small, false);
+    session_rig r = session_open(&session_small, false);
     uint32_t ids[8], top[8];
-    prompt(ids, 8, 4);
+    session_prompt(ids, 8, 4);
     const fr_request q = {.max_tokens = 2};
     CHECK_INT(fr_generate(r.engine, ids, 8, &q), FR_OK);
     CHECK_INT(fr_generate(r.engine, ids, 8, &q), FR_BAD_ARGUMENT);
     CHECK_INT(fr_score(r.engine, ids, 8, top, NULL), FR_BAD_ARGUMENT);
-    drive(&r, FR_STATE_READY);
+    session_drive(&r, FR_STATE_READY);
     size_t n;
     fr_tokens(r.engine, &n);
     CHECK(n <= 2);
-    close_rig(&r);
+    session_close(&r);
 }
 
 /* Whatever is asked of an engine too early, or fed too late, is refused and leaves the load alone. */
 static void refused_while_loading(void)
 {
-    rig r = open_engine(CONTEXT, false);
+    session_rig r = session_engine(CONTEXT, false);
     uint32_t ids[8], top[8];
     size_t size, used;
-    uint8_t *bytes = tiny_model_bytes(&small, &size);
+    uint8_t *bytes = tiny_model_bytes(&session_small, &size);
     CHECK(bytes);
-    prompt(ids, 8, 4);
+    session_prompt(ids, 8, 4);
     for (int half = 0; half < 2; half++) { /* before there is anything, and with the header read */
         CHECK_INT(fr_generate(r.engine, ids, 8, NULL), FR_BAD_ARGUMENT);
         CHECK(strstr(fr_error(r.engine), "busy"));
@@ -293,42 +204,42 @@ static void refused_while_loading(void)
     CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_BAD_ARGUMENT);
     CHECK_INT(used, 0);
     CHECK_INT(fr_generate(r.engine, ids, 8, NULL), FR_BAD_ARGUMENT);
-    drive(&r, FR_STATE_READY);
+    session_drive(&r, FR_STATE_READY);
     CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_BAD_ARGUMENT);
     const fr_request q = {.max_tokens = 2, .ignore_eos = true};
-    CHECK_INT(generate(&r, ids, 8, &q, top), 2);
+    CHECK_INT(session_generate(&r, ids, 8, &q, top), 2);
     CHECK_STR(fr_error(r.engine), "");
     free(bytes);
-    close_rig(&r);
+    session_close(&r);
 }
 
 /* Scoring its own greedy answer, the model predicts each of its tokens: prefill and decode agree to the bit. */
 static void score_predicts_answer(void)
 {
-    rig r = open_rig(&small, false);
+    session_rig r = session_open(&session_small, false);
     uint32_t ids[CONTEXT], answer[CONTEXT], top[CONTEXT];
     float margin[CONTEXT];
-    prompt(ids, 50, 12);
+    session_prompt(ids, 50, 12);
     const fr_request q = {.mode = FR_MODE_LOOP, .max_tokens = 80, .ignore_eos = true};
-    CHECK_INT(generate(&r, ids, 50, &q, answer), 80);
+    CHECK_INT(session_generate(&r, ids, 50, &q, answer), 80);
     memcpy(ids + 50, answer, 80 * sizeof *ids);
     CHECK_INT(fr_score(r.engine, ids, 130, top, margin), FR_OK);
-    drive(&r, FR_STATE_READY);
-    check_same(answer, 80, top + 49, 80, "scored");
+    session_drive(&r, FR_STATE_READY);
+    session_same(answer, 80, top + 49, 80, "scored");
     for (int i = 0; i < 130; i++)
         CHECK_MSG(margin[i] >= 0, "margin %d is %g", i, (double)margin[i]);
-    check_same(answer, 80, ids + 50, generate(&r, ids, 50, &q, ids + 50), "after scoring");
+    session_same(answer, 80, ids + 50, session_generate(&r, ids, 50, &q, ids + 50), "after scoring");
     for (int polls = 0; polls < 12; polls += 2) { /* an abort at any moment */
         CHECK_INT(fr_score(r.engine, ids, 130, top, margin), FR_OK);
         for (int i = 0; i < polls && fr_poll(r.engine) != FR_STATE_READY; i++)
             fr_host_pump(r.host);
         const bool running = fr_finish_reason(r.engine) == FR_FINISH_NONE;
         fr_abort(r.engine);
-        drive(&r, FR_STATE_READY);
+        session_drive(&r, FR_STATE_READY);
         CHECK_INT(fr_finish_reason(r.engine), running ? FR_FINISH_ABORT : FR_FINISH_LENGTH);
     }
-    check_same(answer, 80, ids + 50, generate(&r, ids, 50, &q, ids + 50), "after aborts");
-    close_rig(&r);
+    session_same(answer, 80, ids + 50, session_generate(&r, ids, 50, &q, ids + 50), "after aborts");
+    session_close(&r);
 }
 
 /* Nine query heads of 128 dimensions for one key head take 15,904 bytes of workgroup memory, ten 16,816; the default limit is 16,384. */
@@ -336,13 +247,13 @@ static void workgroup_memory(void)
 {
     for (uint32_t heads = 9; heads <= 10; heads++) {
         const tiny_model m = {.layers = 1, .dim = 64, .heads = heads, .kv_heads = 1, .head_dim = 128, .type = "q8_0"};
-        rig r = open_engine(64, true);
+        session_rig r = session_engine(64, true);
         size_t size, used;
         uint8_t *bytes = tiny_model_bytes(&m, &size);
         CHECK(bytes);
         if (heads == 9) {
-            feed(&r, bytes, size);
-            drive(&r, FR_STATE_READY);
+            session_feed(&r, bytes, size);
+            session_drive(&r, FR_STATE_READY);
         } else {
             CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_NO_GPU);
             CHECK_MSG(strstr(fr_error(r.engine), "maxComputeWorkgroupStorageSize is 16384") && strstr(fr_error(r.engine), "needs 16816"),
@@ -350,7 +261,7 @@ static void workgroup_memory(void)
             CHECK_INT(fr_poll(r.engine), FR_STATE_FAILED);
         }
         free(bytes);
-        close_rig(&r);
+        session_close(&r);
     }
 }
 
@@ -387,38 +298,38 @@ static void spoil_norms(uint8_t *file, size_t size)
 /* Logits that are no numbers end the request, not the engine, and nothing of what was computed is used again. */
 static void not_finite(void)
 {
-    rig r = open_engine(CONTEXT, false);
+    session_rig r = session_engine(CONTEXT, false);
     size_t size;
-    uint8_t *bytes = tiny_model_bytes(&small, &size);
+    uint8_t *bytes = tiny_model_bytes(&session_small, &size);
     CHECK(bytes);
     spoil_norms(bytes, size);
-    feed(&r, bytes, size);
+    session_feed(&r, bytes, size);
     free(bytes);
-    drive(&r, FR_STATE_READY);
+    session_drive(&r, FR_STATE_READY);
     uint32_t ids[CONTEXT], top[CONTEXT];
-    prompt(ids, 40, 3);
+    session_prompt(ids, 40, 3);
     for (int mode = FR_MODE_GREEDY; mode <= FR_MODE_LOOP; mode++) {
         const fr_request q = {.mode = (fr_mode)mode, .max_tokens = 8};
-        CHECK_INT(generate(&r, ids, 40, &q, top), 0);
+        CHECK_INT(session_generate(&r, ids, 40, &q, top), 0);
         CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_ERROR);
         CHECK_MSG(strstr(fr_error(r.engine), "no finite logits at position 39"), "%s", fr_error(r.engine));
         CHECK_INT(fr_stat(r.engine, FR_STAT_CACHED_TOKENS), 0);
     }
     CHECK_INT(fr_score(r.engine, ids, 40, top, NULL), FR_OK);
-    drive(&r, FR_STATE_READY);
+    session_drive(&r, FR_STATE_READY);
     CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_ERROR);
     CHECK_MSG(strstr(fr_error(r.engine), "no finite logits at position 0"), "%s", fr_error(r.engine));
-    close_rig(&r);
+    session_close(&r);
 }
 
 static void stop_strings(void)
 {
-    rig r = open_rig(&small, false);
+    session_rig r = session_open(&session_small, false);
     uint32_t ids[CONTEXT], out[CONTEXT];
     char text[4096], cut[4096];
-    prompt(ids, 20, 31);
+    session_prompt(ids, 20, 31);
     const fr_request q = {.mode = FR_MODE_LOOP, .max_tokens = TOKENS, .ignore_eos = true};
-    generate(&r, ids, 20, &q, out);
+    session_generate(&r, ids, 20, &q, out);
     const size_t n = fr_take_text(r.engine, text, sizeof text - 1);
     text[n] = 0;
     CHECK(n > 12);
@@ -432,28 +343,28 @@ static void stop_strings(void)
     memcpy(stop, text + at, end - at);
     const char *const stops[] = {"not in the text at all", stop};
     const fr_request with = {.mode = FR_MODE_LOOP, .max_tokens = TOKENS, .ignore_eos = true, .stop = stops, .n_stop = 2, .window = 4};
-    generate(&r, ids, 20, &with, out);
+    session_generate(&r, ids, 20, &with, out);
     const size_t m = fr_take_text(r.engine, cut, sizeof cut - 1);
     cut[m] = 0;
     const char *where = strstr(text, stop);
     CHECK_INT(m, where - text);
     CHECK(!memcmp(cut, text, m));
     CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_STOP);
-    close_rig(&r);
+    session_close(&r);
 }
 
 static void device_lost(void)
 {
-    rig r = open_rig(&small, false);
+    session_rig r = session_open(&session_small, false);
     uint32_t ids[4] = {1, 2, 3, 4};
     const fr_request q = {.mode = FR_MODE_LOOP};
     CHECK_INT(fr_generate(r.engine, ids, 4, &q), FR_OK);
     fr_device_lost(r.engine, "as a test");
-    drive(&r, FR_STATE_FAILED);
+    session_drive(&r, FR_STATE_FAILED);
     CHECK(strstr(fr_error(r.engine), "lost"));
     CHECK_INT(fr_finish_reason(r.engine), FR_FINISH_ERROR);
     CHECK_INT(fr_generate(r.engine, ids, 4, &q), FR_FAILED);
-    close_rig(&r);
+    session_close(&r);
 }
 
 const fr_test session_tests[] = {

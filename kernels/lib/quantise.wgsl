@@ -57,9 +57,11 @@ fn quantise(lid: u32) { // every thread calls it, after a barrier behind the wri
             }
             let square = ((q_square[i] + q_square[i + 1u]) + (q_square[i + 2u] + q_square[i + 3u]))
                        + ((q_square[i + 4u] + q_square[i + 5u]) + (q_square[i + 6u] + q_square[i + 7u]));
-            // max() may drop what is no number, and integers can't hold it: the scale passes it on, to the logits
-            let finite = (bitcast<u32>(square) & 0x7f800000u) != 0x7f800000u;
-            act[at + 2u] = vec4u(select(0x7fc00000u, bitcast<u32>(block_max(i) * (1.0 / 127.0)), finite), bitcast<u32>(f32(sum.x)), bitcast<u32>(square), bitcast<u32>(f32(sum.y)));
+            // max() may drop what is no number, integers can't hold it, and devices may not divide by more than 2^126: the scale passes
+            // all of that on, as no number, to the logits
+            let largest = block_max(i);
+            let good = (bitcast<u32>(square) & 0x7f800000u) != 0x7f800000u && largest < 8e37;
+            act[at + 2u] = vec4u(select(0x7fc00000u, bitcast<u32>(largest * (1.0 / 127.0)), good), bitcast<u32>(f32(sum.x)), bitcast<u32>(square), bitcast<u32>(f32(sum.y)));
         }
     }
 }

@@ -179,7 +179,10 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
         fr_kernel_u32(b, "LEVELS", levels);
     }
     fr_kernel_piece(b, l->is_cpu ? "lib/tree_memory" : "lib/tree_registers");
-    fr_kernel_piece(b, t.lanes == 1 ? "lib/lanes_one" : shuffles ? "lib/lanes_subgroup" : "lib/lanes_workgroup");
+    fr_kernel_piece(b, t.lanes == 1 ? "lib/lanes_one"
+                       : !shuffles  ? "lib/lanes_workgroup"
+                       : t.t > 1    ? "lib/lanes_subgroup_four"
+                                    : "lib/lanes_subgroup");
 }
 
 /* `size`: vec4u of a block. */

@@ -1,0 +1,32 @@
+/* session_rig.h: an engine with a small random model, for the tests of requests. Failures end the test. */
+#ifndef FR_TEST_SESSION_RIG_H
+#define FR_TEST_SESSION_RIG_H
+
+#include "cli/host.h"
+#include "test/test.h"
+#include "tools/tiny_model.h"
+
+enum { TOKENS = 40, CONTEXT = 160 };
+
+typedef struct session_rig {
+    fr_host *host;
+    fr_engine *engine;
+} session_rig;
+
+extern const tiny_model session_small;
+
+/* Polls until that state. */
+fr_state session_drive(session_rig *, fr_state until);
+session_rig session_engine(uint32_t context, bool portable);
+void session_feed(session_rig *, const uint8_t *bytes, size_t size); /* a whole file */
+session_rig session_open(const tiny_model *, bool portable);         /* ready, with a context of CONTEXT tokens */
+void session_close(session_rig *);
+
+/* Ids that look random and stay below 256, the bytes of every vocabulary. */
+void session_prompt(uint32_t *ids, size_t n, uint32_t seed);
+/* A request to its end; the answer's ids into out[CONTEXT]. Returns how many. */
+size_t session_generate(session_rig *, const uint32_t *ids, size_t n, const fr_request *, uint32_t *out);
+/* Two answers are equal. */
+void session_same(const uint32_t *a, size_t n_a, const uint32_t *b, size_t n_b, const char *what);
+
+#endif
