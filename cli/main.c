@@ -16,6 +16,11 @@ static const fr_verb verbs[] = {
      "Facts about the file need no GPU; without a MODEL the adapter alone is described.\n", fr_verb_info},
     {"tokenize", "Prints the tokens of a text: one line for each, its id and its text. Needs no GPU.",
      "MODEL [-p TEXT | -f FILE] [options]", "Without -p and -f the text is read from standard input.\n", fr_verb_tokenize},
+    {"compare", "Answers the prompts of a token log in every mode: all must give the same tokens. Tells what each mode gains.",
+     "MODEL --log LOG [options]",
+     "LOG has a line of \"forerun run --json\" for each prompt, perhaps with a \"task\" added; its answers don't matter. Tokens, steps\n"
+     "and times leave out the first token, which the prompt's last step yields. Exit status 1 if an answer differs.\n",
+     fr_verb_compare},
     {"sim", "Replays a token log and tells how many tokens a step each drafter would yield. Needs no GPU and no model.", "LOG [options]",
      "LOG has a line of \"forerun run --json\" for each answer, perhaps with a \"task\" added (- for standard input). Memory holds\n"
      "what earlier lines put out, with the last 8 tokens of their prompts. Every figure is given twice: over outputs cut where they\n"

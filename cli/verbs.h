@@ -11,6 +11,7 @@ fr_status fr_verb_run(const fr_verb *, int argc, char **argv, fr_error_text *);
 fr_status fr_verb_bench(const fr_verb *, int argc, char **argv, fr_error_text *);
 fr_status fr_verb_info(const fr_verb *, int argc, char **argv, fr_error_text *);
 fr_status fr_verb_tokenize(const fr_verb *, int argc, char **argv, fr_error_text *);
+fr_status fr_verb_compare(const fr_verb *, int argc, char **argv, fr_error_text *);
 fr_status fr_verb_sim(const fr_verb *, int argc, char **argv, fr_error_text *);
 fr_status fr_verb_selftest(const fr_verb *, int argc, char **argv, fr_error_text *);
 

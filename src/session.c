@@ -358,9 +358,11 @@ static void read_control(fr_engine *e, fr_window *w)
     run->drafted = r.control.drafted;
     run->accepted = r.control.accepted;
     run->steps_ahead -= w->steps;
-    run->known = r.control.pos > run->prompt ? r.control.pos : run->prompt;
-    if (run->submitted < run->known + run->steps_ahead)
-        run->submitted = run->known + run->steps_ahead;
+    if (r.control.pos >= run->prompt) { /* the prompt's steps are counted when they are submitted */
+        run->known = r.control.pos;
+        if (run->submitted < run->known + run->steps_ahead)
+            run->submitted = run->known + run->steps_ahead;
+    }
     if (r.control.finished == FR_RUN_END)
         finish(run, FR_FINISH_STOP);
     else if (r.control.finished == FR_RUN_LIMIT)

@@ -1,0 +1,231 @@
+/* compare.c: forerun compare: the prompts of a token log in every mode. All modes must give the same tokens: this is the check of that on
+ * real text and a real GPU, and the measurement of what each mode gains. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/drive.h"
+#include "cli/json.h"
+#include "cli/sim/log.h"
+#include "cli/verbs.h"
+
+typedef struct way {
+    const char *name;
+    fr_mode mode;
+    uint32_t width, window; /* 0: the default */
+} way;
+
+/* The first is what the others must equal. */
+static const way ways[] = {
+    {"greedy", FR_MODE_GREEDY, 0, 0},  {"loop", FR_MODE_LOOP, 0, 0},      {"loop W1", FR_MODE_LOOP, 0, 1},
+    {"loop W8", FR_MODE_LOOP, 0, 8},   {"tree 2", FR_MODE_TREE, 2, 0},    {"tree 4", FR_MODE_TREE, 4, 0},
+    {"tree 8", FR_MODE_TREE, 8, 0},    {"tree 16", FR_MODE_TREE, 16, 0},  {"tree 32", FR_MODE_TREE, 32, 0},
+    {"tree 8 W1", FR_MODE_TREE, 8, 1}, {"tree 8 W2", FR_MODE_TREE, 8, 2}, {"tree 8 W8", FR_MODE_TREE, 8, 8},
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* Of the tokens behind the first, which the prompt's last step yields. */
+typedef struct tally {
+    uint64_t tokens, steps, drafted, accepted;
+    double ms;
+} tally;
+
+typedef struct comparison {
+    const char *model, *log_path, *adapter;
+    uint32_t max_tokens, context, lines;
+    bool json;
+    fr_drive drive;
+    sim_log log;
+    tally (*tallies)[WAYS]; /* [n_tasks] */
+    uint32_t answers, different;
+} comparison;
+
+static fr_status run(comparison *c, const way *w, const sim_line *line, fr_error_text *err)
+{
+    fr_engine *engine = c->drive.engine;
+    const fr_request request = {.mode = w->mode, .width = w->width, .window = w->window, .max_tokens = c->max_tokens};
+    fr_status status = fr_generate(engine, line->prompt, line->n_prompt, &request);
+    if (status != FR_OK)
+        return fr_fail(err, status, "%s", fr_error(engine));
+    return fr_drive_wait(&c->drive, NULL, NULL, err);
+}
+
+static void add(tally *t, const fr_engine *engine)
+{
+    const double tokens = fr_stat(engine, FR_STAT_COMPLETION_TOKENS);
+    if (tokens < 1)
+        return;
+    t->tokens += (uint64_t)tokens - 1;
+    t->steps += (uint64_t)fr_stat(engine, FR_STAT_STEPS) - 1;
+    t->drafted += (uint64_t)fr_stat(engine, FR_STAT_DRAFTED);
+    t->accepted += (uint64_t)fr_stat(engine, FR_STAT_ACCEPTED);
+    t->ms += fr_stat(engine, FR_STAT_DECODE_MS);
+}
+
+/* One prompt in all ways; says where an answer differs from the first way's. */
+static fr_status compare_line(comparison *c, size_t index, fr_error_text *err)
+{
+    const sim_line *line = &c->log.lines[index];
+    uint32_t *want = NULL;
+    size_t n_want = 0;
+    fr_status status = FR_OK;
+    for (int i = 0; i < WAYS && status == FR_OK && !fr_interrupted(); i++) {
+        if ((status = run(c, &ways[i], line, err)) != FR_OK || fr_interrupted())
+            break;
+        size_t n;
+        const uint32_t *got = fr_tokens(c->drive.engine, &n);
+        add(&c->tallies[line->task][i], c->drive.engine);
+        if (i == 0) {
+            want = malloc((n ? n : 1) * sizeof *want);
+            if (!want)
+                return fr_fail(err, FR_FAILED, "out of memory for an answer of %zu tokens", n);
+            memcpy(want, got, n * sizeof *want);
+            n_want = n;
+            continue;
+        }
+        c->answers++;
+        size_t at = 0;
+        while (at < n && at < n_want && got[at] == want[at])
+            at++;
+        if (at < n || at < n_want) {
+            c->different++;
+            fprintf(stderr, "prompt %zu: %s differs from %s at token %zu (%zu and %zu tokens)\n", index + 1, ways[i].name, ways[0].name, at,
+                    n, n_want);
+        }
+    }
+    free(want);
+    return status;
+}
+
+static double ratio(double a, double b)
+{
+    return b > 0 ? a / b : NAN;
+}
+
+static void print_tally(fr_json *j, const char *name, const tally *t)
+{
+    fr_json_open(j, name, '{');
+    fr_json_count(j, "tokens", t->tokens);
+    fr_json_count(j, "steps", t->steps);
+    fr_json_number(j, "tau", ratio((double)t->tokens, (double)t->steps));
+    fr_json_number(j, "ms_per_token", ratio(t->ms, (double)t->tokens));
+    fr_json_number(j, "ms_per_step", ratio(t->ms, (double)t->steps));
+    fr_json_count(j, "drafted", t->drafted);
+    fr_json_count(j, "accepted", t->accepted);
+    fr_json_close(j, '}');
+}
+
+static void sum_tasks(const comparison *c, tally sums[WAYS])
+{
+    for (size_t task = 0; task < c->log.n_tasks; task++)
+        for (int i = 0; i < WAYS; i++) {
+            const tally *t = &c->tallies[task][i];
+            sums[i].tokens += t->tokens;
+            sums[i].steps += t->steps;
+            sums[i].drafted += t->drafted;
+            sums[i].accepted += t->accepted;
+            sums[i].ms += t->ms;
+        }
+}
+
+static void report(const comparison *c)
+{
+    tally sums[WAYS] = {0};
+    sum_tasks(c, sums);
+    if (!c->json) {
+        printf("%-10s %8s %8s %8s %10s %10s\n", "way", "tokens", "steps", "tau", "ms/token", "ms/step");
+        for (int i = 0; i < WAYS; i++)
+            printf("%-10s %8llu %8llu %8.3f %10.3f %10.3f\n", ways[i].name, (unsigned long long)sums[i].tokens,
+                   (unsigned long long)sums[i].steps, ratio((double)sums[i].tokens, (double)sums[i].steps),
+                   ratio(sums[i].ms, (double)sums[i].tokens), ratio(sums[i].ms, (double)sums[i].steps));
+        printf("%u answers compared with those of %s on %s, %u differ\n", c->answers, ways[0].name,
+               fr_info(c->drive.engine, FR_INFO_ADAPTER), c->different);
+        return;
+    }
+    fr_json j = {stdout, false};
+    fr_json_open(&j, NULL, '{');
+    fr_json_text(&j, "adapter", fr_info(c->drive.engine, FR_INFO_ADAPTER));
+    fr_json_text(&j, "model", fr_info(c->drive.engine, FR_INFO_NAME));
+    fr_json_count(&j, "answers", c->answers);
+    fr_json_count(&j, "different", c->different);
+    fr_json_open(&j, "all", '{');
+    for (int i = 0; i < WAYS; i++)
+        print_tally(&j, ways[i].name, &sums[i]);
+    fr_json_close(&j, '}');
+    fr_json_open(&j, "tasks", '{');
+    for (size_t task = 0; task < c->log.n_tasks; task++) {
+        fr_json_open(&j, c->log.tasks[task], '{');
+        for (int i = 0; i < WAYS; i++)
+            print_tally(&j, ways[i].name, &c->tallies[task][i]);
+        fr_json_close(&j, '}');
+    }
+    fr_json_close(&j, '}');
+    fr_json_close(&j, '}');
+    putchar('\n');
+}
+
+static fr_status prepare(comparison *c, fr_error_text *err)
+{
+    for (int i = 0; i < WAYS; i++) {
+        const fr_status status = fr_prepare(c->drive.engine, ways[i].mode, ways[i].width);
+        if (status != FR_OK)
+            return fr_fail(err, status, "%s", fr_error(c->drive.engine));
+        if (fr_drive_wait(&c->drive, NULL, NULL, err) != FR_OK)
+            return err->status;
+    }
+    return FR_OK;
+}
+
+static fr_status compare(comparison *c, fr_error_text *err)
+{
+    c->tallies = calloc(c->log.n_tasks ? c->log.n_tasks : 1, sizeof *c->tallies);
+    if (!c->tallies)
+        return fr_fail(err, FR_FAILED, "out of memory");
+    fr_status status = prepare(c, err);
+    const size_t n = c->lines && c->lines < c->log.n ? c->lines : c->log.n;
+    for (size_t i = 0; i < n && status == FR_OK && !fr_interrupted(); i++)
+        status = compare_line(c, i, err);
+    if (status == FR_OK && fr_interrupted())
+        status = fr_fail(err, FR_FAILED, "interrupted");
+    if (status != FR_OK)
+        return status;
+    report(c);
+    return c->different ? fr_fail(err, FR_FAILED, "%u answers differ from those of %s: a bug, please report it with the adapter's name",
+                                  c->different, ways[0].name)
+                        : FR_OK;
+}
+
+fr_status fr_verb_compare(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
+{
+    comparison c = {.max_tokens = 128};
+    const fr_arg table[] = {
+        {FR_ARG_TEXT, "--log", "LOG", "the token log; a line of \"forerun run --json\" for each prompt", &c.log_path, 0, 0},
+        {FR_ARG_COUNT, "-n", "MAX", "at most so many new tokens each (128)", &c.max_tokens, 2, 1 << 20},
+        {FR_ARG_COUNT, "--lines", "N", "the first N prompts (all)", &c.lines, 1, 1 << 30},
+        {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and answer (default: the model's, 4096 at most)", &c.context, 1, 1 << 24},
+        {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &c.adapter, 0, 0},
+        {FR_ARG_FLAG, "--json", NULL, "one JSON object", &c.json, 0, 0},
+        {0},
+    };
+    const fr_args_result result = fr_args_parse(verb, table, argc, argv, &c.model, err);
+    if (result != FR_ARGS_GO)
+        return result == FR_ARGS_HELP ? FR_OK : err->status;
+    if (!c.model || !c.log_path)
+        return fr_fail(err, FR_BAD_ARGUMENT, "compare needs a model and a log: forerun compare MODEL --log LOG");
+    fr_text text = {0};
+    const fr_options options = {.context = c.context};
+    fr_status status = fr_text_read(&text, c.log_path, err);
+    if (status == FR_OK)
+        status = sim_log_read(&c.log, text.data ? text.data : "", text.size, c.log_path, err);
+    if (status == FR_OK)
+        status = fr_drive_open(&c.drive, c.model, c.adapter, &options, false, err);
+    if (status == FR_OK) {
+        fr_interrupt_catch();
+        status = compare(&c, err);
+        fr_drive_close(&c.drive);
+    }
+    free(c.tallies);
+    sim_log_free(&c.log);
+    fr_text_free(&text);
+    return status;
+}
