@@ -152,11 +152,11 @@ fr_status fr_score(fr_engine *, const uint32_t *ids, size_t n, uint32_t *top, fl
 
 /* ---- session memory ----
  *
- * What the engine remembers of earlier requests, so that `tree` drafts from it: the tokens of each answer with the last 8 of its prompt, 32,768
- * in all (one more counts for each answer), the oldest go first. Every request that ended adds its answer, also an aborted one what there is of
- * it, in any mode; one that ended with an error adds nothing, and takes nothing away. Memory only proposes tokens, the model decides: no answer
- * depends on it. It lives in the engine, on the host and in a copy on the device, and leaves it through fr_save_memory() alone. These
- * functions may be called at any time: a request in flight goes on with the memory that it began with. */
+ * What the engine remembers of earlier requests, so that `tree` drafts from it: the tokens of each answer with the last 8 of its prompt,
+ * 32,768 in all (one more counts for each answer), the oldest go first. Every request that ended adds its answer, also an aborted one what
+ * there is of it, in any mode; one that ended with an error adds nothing, and takes nothing away. Memory only proposes tokens, the model
+ * decides: no answer depends on it. It lives in the engine, on the host and in a copy on the device, and leaves it through fr_save_memory()
+ * alone. These functions may be called at any time: a request in flight goes on with what it began with, less what is cleared. */
 
 /* Off: nothing is remembered, nothing is searched, and what there is stays. On is the default. */
 void fr_set_memory(fr_engine *, bool on);

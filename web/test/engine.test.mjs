@@ -390,7 +390,7 @@ test("engine: bad files give their error, and one line", async () => {
     return Array.fromAsync((await root.getDirectoryHandle("forerun-models", { create: true })).keys());
   });
   assert.deepEqual(entries, [], "nothing bad stays in the cache");
-  const wrong = await page.evaluate(async () => [await outcome(Forerun.load(5)), await outcome(Forerun.load("/x", { mode: "tree" })), await outcome(Forerun.load("/x", { context: -1 })), await outcome(Forerun.load("/x", { context: 2 ** 32 + 64 }))]);
+  const wrong = await page.evaluate(async () => [await outcome(Forerun.load(5)), await outcome(Forerun.load("/x", { mode: "fast" })), await outcome(Forerun.load("/x", { context: -1 })), await outcome(Forerun.load("/x", { context: 2 ** 32 + 64 }))]);
   for (const end of wrong) assert.equal(end.name, "ArgumentError");
 });
 
