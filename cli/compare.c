@@ -33,21 +33,41 @@ typedef struct tally {
 typedef struct comparison {
     const char *model, *log_path, *adapter;
     uint32_t max_tokens, context, lines;
-    bool json;
+    bool json, memory;
     fr_drive drive;
+    uint8_t *earlier; /* memory of the answers to earlier prompts, as bytes */
+    size_t n_earlier;
     sim_log log;
     tally (*tallies)[WAYS]; /* [n_tasks] */
     uint32_t answers, different;
 } comparison;
 
+/* Memory never holds the answer that is asked for: each way begins with what it was before this prompt. */
 static fr_status run(comparison *c, const way *w, const sim_line *line, fr_error_text *err)
 {
     fr_engine *engine = c->drive.engine;
-    const fr_request request = {.mode = w->mode, .width = w->width, .window = w->window, .max_tokens = c->max_tokens};
-    fr_status status = fr_generate(engine, line->prompt, line->n_prompt, &request);
+    const fr_request request = {.mode = w->mode,
+                                .width = w->width,
+                                .window = w->window,
+                                .max_tokens = c->max_tokens,
+                                .scope = c->memory ? FR_SCOPE_ALL : FR_SCOPE_NONE};
+    fr_status status = c->memory ? fr_load_memory(engine, c->earlier, c->n_earlier, NULL) : FR_OK;
+    if (status == FR_OK)
+        status = fr_generate(engine, line->prompt, line->n_prompt, &request);
     if (status != FR_OK)
         return fr_fail(err, status, "%s", fr_error(engine));
     return fr_drive_wait(&c->drive, NULL, NULL, err);
+}
+
+static fr_status remember(comparison *c, fr_error_text *err)
+{
+    const size_t size = fr_save_memory(c->drive.engine, NULL, 0);
+    uint8_t *bytes = realloc(c->earlier, size);
+    if (!bytes)
+        return fr_fail(err, FR_FAILED, "out of memory for the answers to earlier prompts");
+    c->earlier = bytes;
+    c->n_earlier = fr_save_memory(c->drive.engine, bytes, size);
+    return FR_OK;
 }
 
 static void add(tally *t, const fr_engine *engine)
@@ -182,9 +202,14 @@ static fr_status compare(comparison *c, fr_error_text *err)
     if (!c->tallies)
         return fr_fail(err, FR_FAILED, "out of memory");
     fr_status status = prepare(c, err);
+    if (status == FR_OK)
+        status = remember(c, err);
     const size_t n = c->lines && c->lines < c->log.n ? c->lines : c->log.n;
-    for (size_t i = 0; i < n && status == FR_OK && !fr_interrupted(); i++)
+    for (size_t i = 0; i < n && status == FR_OK && !fr_interrupted(); i++) {
         status = compare_line(c, i, err);
+        if (status == FR_OK)
+            status = remember(c, err);
+    }
     if (status == FR_OK && fr_interrupted())
         status = fr_fail(err, FR_FAILED, "interrupted");
     if (status != FR_OK)
@@ -202,6 +227,7 @@ fr_status fr_verb_compare(const fr_verb *verb, int argc, char **argv, fr_error_t
         {FR_ARG_TEXT, "--log", "LOG", "the token log; a line of \"forerun run --json\" for each prompt", &c.log_path, 0, 0},
         {FR_ARG_COUNT, "-n", "MAX", "at most so many new tokens each (128)", &c.max_tokens, 2, 1 << 20},
         {FR_ARG_COUNT, "--lines", "N", "the first N prompts (all)", &c.lines, 1, 1 << 30},
+        {FR_ARG_FLAG, "--memory", NULL, "draft from the answers to earlier prompts too", &c.memory, 0, 0},
         {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and answer (default: the model's, 4096 at most)", &c.context, 1, 1 << 24},
         {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &c.adapter, 0, 0},
         {FR_ARG_FLAG, "--json", NULL, "one JSON object", &c.json, 0, 0},
@@ -224,6 +250,7 @@ fr_status fr_verb_compare(const fr_verb *verb, int argc, char **argv, fr_error_t
         status = compare(&c, err);
         fr_drive_close(&c.drive);
     }
+    free(c.earlier);
     free(c.tallies);
     sim_log_free(&c.log);
     fr_text_free(&text);

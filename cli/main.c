@@ -8,8 +8,10 @@ static const fr_verb verbs[] = {
     {"run", "Answers a prompt. Text goes to standard output as it comes, statistics to standard error.",
      "MODEL [-p TEXT | -f FILE] [--page FILE]... [options]",
      "Without -p and -f the prompt is read from standard input. Ctrl-C ends the answer; twice ends the program.\n", fr_verb_run},
-    {"bench", "Measures a model: milliseconds a token in each mode, prefill, loading, and what one step costs.", "MODEL [options]",
-     "Modes take turns on the same prompt and must give the same tokens. Numbers are medians; all samples are listed.\n", fr_verb_bench},
+    {"bench", "Measures a model: milliseconds a token in each mode, a step of each width, prefill, loading.", "MODEL [options]",
+     "Modes and widths take turns on the same prompt and must give the same tokens. Trees draft without session memory, which would know\n"
+     "the answer. T(N) is a step over N nodes; T(1) is one of loop. Numbers are medians; all samples are listed.\n",
+     fr_verb_bench},
     {"info", "Tells what a model file holds and what the adapter offers. Reads the file's header only.", "[MODEL] [options]",
      "Facts about the file need no GPU; without a MODEL the adapter alone is described.\n", fr_verb_info},
     {"tokenize", "Prints the tokens of a text: one line for each, its id and its text. Needs no GPU.",

@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include "cli/json.h"
+#include "cli/memory_file.h"
 #include "cli/verbs.h"
 
 typedef struct run_options {
-    const char *model, *prompt, *file, *system, *mode, *temp, *adapter;
+    const char *model, *prompt, *file, *system, *mode, *memory, *conversation, *temp, *adapter;
     fr_list pages, stops;
     uint32_t max_tokens, window, width, context;
     bool raw, json;
@@ -33,15 +34,15 @@ static fr_args_result parse(const fr_verb *verb, run_options *o, int argc, char 
         {FR_ARG_FLAG, "--raw", NULL, "no chat template; special tokens written out in the text count", &o->raw, 0, 0},
         {FR_ARG_COUNT, "-n", "MAX", "at most so many new tokens (default: until the context is full)", &o->max_tokens, 1, 1 << 24},
         {FR_ARG_TEXT, "--mode", "MODE", "greedy (a readback after every token), loop (the default) or tree (with drafts)", &o->mode, 0, 0},
-        {FR_ARG_COUNT, "--window", "W", "loop: steps in a command buffer, 1 to 16", &o->window, 1, 16},
+        {FR_ARG_COUNT, "--window", "W", "loop, tree: steps in a command buffer, 1 to 16", &o->window, 1, 16},
         {FR_ARG_COUNT, "--width", "N", "tree: nodes of a step, 2, 4, 8 (default), 16 or 32", &o->width, 2, 32},
+        {FR_ARG_TEXT, "--memory", "FILE", "tree: draft from the answers kept in FILE too; any mode: keep this one there", &o->memory, 0, 0},
+        {FR_ARG_TEXT, "--conversation", "NAME", "memory: search and add to this conversation only", &o->conversation, 0, 0},
         {FR_ARG_LIST, "--stop", "TEXT", "end where this text would come; may be repeated", &o->stops, 0, 0},
         {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and answer (default: the model's, 4096 at most)", &o->context, 1, 1 << 24},
         {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &o->adapter, 0, 0},
         {FR_ARG_FLAG, "--json", NULL, "one JSON object instead of text and statistics", &o->json, 0, 0},
         {FR_ARG_TEXT, "--temp", "T", NULL, &o->temp, 0, 0},
-        {FR_ARG_LATER, "--width", "N", NULL, NULL, 0, 0},
-        {FR_ARG_LATER, "--memory", "FILE", NULL, NULL, 0, 0},
         {FR_ARG_LATER, "--heads", "FILE", NULL, NULL, 0, 0},
         {FR_ARG_LATER, "--top-k", "K", NULL, NULL, 0, 0},
         {FR_ARG_LATER, "--top-p", "P", NULL, NULL, 0, 0},
@@ -74,6 +75,10 @@ static fr_status check(const run_options *o, fr_mode *mode, fr_error_text *err)
         return fr_fail(err, FR_BAD_ARGUMENT, "--width is for --mode tree");
     if (o->width & (o->width - 1))
         return fr_fail(err, FR_BAD_ARGUMENT, "--width is 2, 4, 8, 16 or 32, not %u", o->width);
+    if (o->conversation && !o->memory)
+        return fr_fail(err, FR_BAD_ARGUMENT, "--conversation is for --memory FILE");
+    if (o->conversation && !*o->conversation)
+        return fr_fail(err, FR_BAD_ARGUMENT, "--conversation needs a name; leave it out for all of them");
     if (o->raw && o->system)
         return fr_fail(err, FR_BAD_ARGUMENT, "--raw has no system message; leave --system out, or write it into the prompt");
     if (o->temp && (strtod(o->temp, &end) != 0 || end == o->temp || *end))
@@ -133,8 +138,14 @@ static fr_status start(fr_engine *engine, const run_options *o, const fr_text *t
 {
     size_t n = encode(engine, o, text, NULL, 0);
     uint32_t *ids = n == SIZE_MAX ? NULL : malloc((n ? n : 1) * sizeof *ids);
-    fr_request request = {
-        .mode = mode, .max_tokens = o->max_tokens, .window = o->window, .width = o->width, .stop = o->stops.items, .n_stop = o->stops.n};
+    fr_request request = {.mode = mode,
+                          .max_tokens = o->max_tokens,
+                          .window = o->window,
+                          .width = o->width,
+                          .stop = o->stops.items,
+                          .n_stop = o->stops.n,
+                          .conversation = fr_conversation(o->conversation),
+                          .scope = o->conversation ? FR_SCOPE_CONVERSATION : FR_SCOPE_ALL};
     fr_status status = FR_OK;
     if (ids && encode(engine, o, text, ids, n) == n)
         status = fr_generate(engine, ids, n, &request);
@@ -169,7 +180,7 @@ static uint64_t stat_count(const fr_engine *e, fr_stat_id id)
     return (uint64_t)fr_stat(e, id);
 }
 
-static void print_statistics(const fr_engine *e, fr_mode mode)
+static void print_statistics(const fr_engine *e, fr_mode mode, bool memory)
 {
     double prefill = fr_stat(e, FR_STAT_PREFILL_MS), prompt = fr_stat(e, FR_STAT_PROMPT_TOKENS), cached = fr_stat(e, FR_STAT_CACHED_TOKENS);
     fprintf(stderr, "\n%s, %s", fr_info(e, FR_INFO_ADAPTER), mode_names[mode]);
@@ -185,6 +196,9 @@ static void print_statistics(const fr_engine *e, fr_mode mode)
     if (mode == FR_MODE_TREE)
         fprintf(stderr, "; %.0f steps, %.0f of %.0f drafts accepted", fr_stat(e, FR_STAT_STEPS), fr_stat(e, FR_STAT_ACCEPTED),
                 fr_stat(e, FR_STAT_DRAFTED));
+    if (memory)
+        fprintf(stderr, "; %.0f tokens of memory searched, %.0f there now", fr_stat(e, FR_STAT_MEMORY_SEARCHED),
+                fr_stat(e, FR_STAT_MEMORY_TOKENS));
     fprintf(stderr, "\n");
 }
 
@@ -244,18 +258,25 @@ static void print_json(const fr_engine *e, const answer *a)
     fr_json_close(&j, '}');
     fr_json_count(&j, "window", stat_count(e, FR_STAT_WINDOW));
     fr_json_count(&j, "dispatches_per_step", stat_count(e, FR_STAT_DISPATCHES_PER_STEP));
+    fr_json_open(&j, "memory", '{');
+    fr_json_count(&j, "tokens", stat_count(e, FR_STAT_MEMORY_TOKENS));
+    fr_json_count(&j, "searched", stat_count(e, FR_STAT_MEMORY_SEARCHED));
+    fr_json_close(&j, '}');
     fr_json_count(&j, "submits", stat_count(e, FR_STAT_SUBMITS));
     fr_json_text(&j, "adapter", fr_info(e, FR_INFO_ADAPTER));
     fr_json_close(&j, '}');
     putchar('\n');
 }
 
-static fr_status answer_prompt(fr_drive *d, const run_options *o, const fr_text *text, fr_mode mode, fr_error_text *err)
+static fr_status answer_prompt(fr_drive *d, const run_options *o, const fr_text *text, fr_mode mode, const fr_memory_file *memory,
+                               fr_error_text *err)
 {
     answer a = {.keep = o->json};
-    fr_status status = start(d->engine, o, text, mode, &a, err);
+    fr_status status = start(d->engine, o, text, mode, &a, err), kept = FR_OK;
     if (status == FR_OK)
         status = fr_drive_wait(d, take, &a, err);
+    if (status == FR_OK && o->memory)
+        kept = fr_memory_file_save(memory, d->engine, err); /* the answer is shown all the same */
     if (status == FR_OK && a.err.status != FR_OK)
         status = fr_fail(err, a.err.status, "%s", a.err.text);
     if (a.last && a.last != '\n')
@@ -265,13 +286,13 @@ static fr_status answer_prompt(fr_drive *d, const run_options *o, const fr_text 
             print_json(d->engine, &a);
         status = fr_flush(err);
         if (!o->json)
-            print_statistics(d->engine, mode);
+            print_statistics(d->engine, mode, o->memory != NULL);
     }
     fr_text_free(&a.text);
     free(a.prompt);
     if (status == FR_OK && fr_interrupted())
         status = fr_fail(err, FR_FAILED, "interrupted");
-    return status;
+    return status == FR_OK ? kept : status;
 }
 
 fr_status fr_verb_run(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
@@ -283,18 +304,24 @@ fr_status fr_verb_run(const fr_verb *verb, int argc, char **argv, fr_error_text 
     fr_mode mode;
     fr_text text = {0};
     fr_drive drive = {0};
+    fr_memory_file memory = {0};
     fr_options options = {.context = o.context};
     fr_status status = check(&o, &mode, err);
     if (status == FR_OK)
         status = user_text(&o, &text, err);
+    if (status == FR_OK && o.memory)
+        status = fr_memory_file_open(&memory, o.memory, err);
     if (status == FR_OK) {
         fr_interrupt_catch();
         status = fr_drive_open(&drive, o.model, o.adapter, &options, !o.json && isatty(STDERR_FILENO), err);
     }
     if (status == FR_OK) {
-        status = answer_prompt(&drive, &o, &text, mode, err);
+        status = o.memory ? fr_memory_file_load(&memory, drive.engine, err) : FR_OK;
+        if (status == FR_OK)
+            status = answer_prompt(&drive, &o, &text, mode, &memory, err);
         fr_drive_close(&drive);
     }
+    fr_memory_file_close(&memory);
     fr_text_free(&text);
     return status;
 }

@@ -57,6 +57,13 @@ typedef enum fr_finish {
     FR_FINISH_ERROR   /* the request failed, fr_error() says why; the engine takes the next one, unless it is FR_STATE_FAILED */
 } fr_finish;
 
+/* What of session memory (below) a request drafts from, and whether its answer goes there. No answer depends on it. */
+typedef enum fr_scope {
+    FR_SCOPE_ALL,          /* drafts come from the answers of all conversations */
+    FR_SCOPE_CONVERSATION, /* from those of the request's own conversation only */
+    FR_SCOPE_NONE          /* from none, and the answer is not remembered */
+} fr_scope;
+
 /* A WebGPU device made by the host, with the adapter's limits and the feature "subgroups" if it has that. The engine takes
  * its own reference of `device`. Strings are copied. */
 typedef struct fr_device {
@@ -84,6 +91,8 @@ typedef struct fr_request {
     const char *const *stop;   /* stop strings, not part of the text; copied */
     size_t n_stop;             /* at most 16 */
     bool ignore_eos;           /* benchmarks: an end token is an ordinary token */
+    uint64_t conversation;     /* whose answer it is in session memory: any number, or fr_conversation(); 0 is the engine's default */
+    fr_scope scope;            /* default FR_SCOPE_ALL is 0 */
 } fr_request;
 
 typedef struct fr_engine fr_engine;
@@ -113,8 +122,8 @@ void fr_device_error(fr_engine *, const char *message);
 
 /* Starts a request over `ids` (the whole prompt; what the KV cache already holds of it is not computed again).
  * FR_BAD_ARGUMENT: empty, as long as the context or longer (the answer needs room), an id outside the vocabulary, an
- * unknown mode, a window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of memory,
- * which ends the engine. */
+ * unknown mode or scope, a window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of
+ * memory, which ends the engine. */
 fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
 /* Compiles the kernels of a mode and width (as in fr_request), if they are not ready yet: FR_STATE_PREPARING until they are. Without
  * it a `tree` request compiles them while plain steps go on, which give the same tokens. FR_BAD_ARGUMENT as fr_generate. */
@@ -122,7 +131,7 @@ fr_status fr_prepare(fr_engine *, fr_mode mode, uint32_t width);
 /* Ends the request in flight at the next window; poll until FR_STATE_READY. Harmless otherwise. */
 void fr_abort(fr_engine *);
 /* Forgets the KV cache: the next request computes its whole prompt. Does nothing unless the state is FR_STATE_READY; tokens
- * and text of the last request stay. */
+ * and text of the last request stay, and so does session memory, which fr_clear_memory() forgets. */
 void fr_reset(fr_engine *);
 
 /* Moves up to `size` bytes of new text out, always whole code points; returns how many. `size` is at least 4, or a code
@@ -140,6 +149,31 @@ fr_finish fr_finish_reason(const fr_engine *);
  * FR_FINISH_LENGTH once all are filled; with FR_FINISH_ERROR where logits are no numbers: entries from the position that
  * fr_error() names are not written. */
 fr_status fr_score(fr_engine *, const uint32_t *ids, size_t n, uint32_t *top, float *margin);
+
+/* ---- session memory ----
+ *
+ * What the engine remembers of earlier requests, so that `tree` drafts from it: the tokens of each answer with the last 8 of its prompt,
+ * 32,768 in all (one more counts for each answer), the oldest go first. Every request that ended adds its answer, also an aborted one what
+ * there is of it, in any mode; one that ended with an error adds nothing, and takes nothing away. Memory only proposes tokens, the model
+ * decides: no answer depends on it. It lives in the engine, on the host and in a copy on the device, and leaves it through fr_save_memory()
+ * alone. These functions may be called at any time: a request in flight goes on with what it began with, less what is cleared. */
+
+/* Off: nothing is remembered, nothing is searched, and what there is stays. On is the default. */
+void fr_set_memory(fr_engine *, bool on);
+/* Forgets every answer, or those of one conversation (0: the default one). */
+void fr_clear_memory(fr_engine *);
+void fr_clear_conversation(fr_engine *, uint64_t conversation);
+/* The number of a conversation that has a name; the same in every engine. 0 for NULL and "". */
+uint64_t fr_conversation(const char *name);
+
+/* Memory as bytes, for a file of the host's: answers and their conversations, with a fingerprint of the vocabulary, which gives ids their
+ * meaning. Returns how many they are, and writes them if `room` suffices; also of an engine in FR_STATE_FAILED. 0 with fr_error(): no
+ * vocabulary yet. */
+size_t fr_save_memory(fr_engine *, void *bytes, size_t room);
+/* Puts saved answers in place of those here. `name` (may be NULL) stands for the bytes in fr_error(). Refused, and memory and engine are
+ * as before: FR_BAD_ARGUMENT if they are no memory, of another version, damaged, of another vocabulary, or there is no vocabulary yet;
+ * FR_FAILED: out of memory. */
+fr_status fr_load_memory(fr_engine *, const void *bytes, size_t size, const char *name);
 
 /* Text to ids. `special`: special tokens written out in the text are recognised (else they are plain text).
  * The BOS token comes first where the model wants it, and only once. Any bytes are taken. Returns the number of ids; writes
@@ -182,7 +216,9 @@ typedef enum fr_stat_id {
     FR_STAT_PIPELINES,
     FR_STAT_WIDTH,              /* N of the last request: nodes of a `tree`, else 1 */
     FR_STAT_DRAFTED,            /* drafts that the last request verified */
-    FR_STAT_ACCEPTED            /* of these, drafts that the model chose itself */
+    FR_STAT_ACCEPTED,           /* of these, drafts that the model chose itself */
+    FR_STAT_MEMORY_TOKENS,      /* in session memory, of all conversations */
+    FR_STAT_MEMORY_SEARCHED     /* of session memory, tokens that the last request could draft from; 0 in modes that don't draft */
 } fr_stat_id;
 double fr_stat(const fr_engine *, fr_stat_id);
 

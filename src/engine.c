@@ -1,4 +1,4 @@
-/* engine.c: opening, loading, text and numbers. session.c has the requests. */
+/* engine.c: opening, loading, text and numbers. session.c has the requests, session_memory.c the memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +70,8 @@ fr_engine *fr_open(const fr_device *device, const fr_options *options)
         e->loader = fr_loader_new(&sink, fr_gpu_get_limits(e->gpu)->binding);
         if (!e->loader)
             fr_fail(&e->error, FR_FAILED, "out of memory");
+        else
+            fr_recall_open(e, &e->error);
     }
     if (e->error.status != FR_OK)
         fr_engine_fail(e);
@@ -81,6 +83,7 @@ void fr_close(fr_engine *e)
     if (!e)
         return;
     fr_session_free(e);
+    fr_recall_close(e);
     fr_forward_free(e->forward);
     fr_loader_free(e->loader);
     fr_tokenizer_free(e->tokenizer);
@@ -311,6 +314,8 @@ static double request_stat(const fr_engine *e, fr_stat_id id)
         return r->drafted;
     case FR_STAT_ACCEPTED:
         return r->accepted;
+    case FR_STAT_MEMORY_SEARCHED:
+        return r->searched;
     case FR_STAT_SUBMITS:
         return e->gpu ? (double)(fr_gpu_submits(e->gpu) - r->submits0) : 0;
     default:
@@ -341,6 +346,8 @@ double fr_stat(const fr_engine *e, fr_stat_id id)
         return e->gpu ? (double)fr_gpu_bytes(e->gpu) : 0;
     case FR_STAT_PIPELINES:
         return e->gpu ? fr_gpu_pipelines(e->gpu) : 0;
+    case FR_STAT_MEMORY_TOKENS:
+        return e->recall.memory.count - e->recall.memory.n_runs; /* each run ends with a break */
     default:
         return request_stat(e, id);
     }

@@ -6,7 +6,8 @@
  * 3. Each submission ends with a copy of the control block and the ring, which is mapped when the GPU gets there. Reading it, the host
  * learns new tokens and whether the request is finished. The GPU never waits for the host to decide: steps behind the end of a reply do
  * nothing.
- * 4. Once the request is finished, stopped or aborted and nothing is in flight any more, the engine is ready. What the cache holds stays.
+ * 4. Once the request is finished, stopped or aborted and nothing is in flight any more, the engine is ready. What the cache holds stays,
+ * and the answer goes into session memory.
  */
 #include "session.h"
 
@@ -74,7 +75,7 @@ static fr_status check(fr_engine *e, const uint32_t *ids, size_t n, uint32_t roo
 /* Writes the ids from `cached` on and the control block: the GPU's view of a new request. */
 static void set_state(fr_engine *e, const uint32_t *ids, uint32_t n, uint32_t cached, uint32_t limit, bool ignore_eos)
 {
-    fr_gpu_Control c = {.pos = cached, .end = n, .limit = limit, .epoch = ++e->run.epoch};
+    fr_gpu_Control c = {.pos = cached, .end = n, .limit = limit, .epoch = ++e->run.epoch, .memory = fr_recall_begin(e)};
     if (!ignore_eos)
         c.n_ends = (uint32_t)fr_tokenizer_ends(e->tokenizer, c.ends);
     memcpy(e->history + cached, ids + cached, sizeof *ids * (n - cached));
@@ -150,10 +151,14 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
         return refuse(e, "a window has 1 to 16 steps");
     if (r.n_stop > FR_MAX_STOPS)
         return refuse(e, "at most 16 stop strings are possible");
+    if (r.scope != FR_SCOPE_ALL && r.scope != FR_SCOPE_CONVERSATION && r.scope != FR_SCOPE_NONE)
+        return refuse(e, "unknown scope of session memory: all, conversation and none exist");
     start_run(e, FR_TASK_GENERATE);
     fr_run *run = &e->run;
     run->mode = r.mode;
     run->width = width;
+    run->scope = r.scope;
+    run->conversation = r.conversation ? r.conversation : FR_RECALL_DEFAULT;
     run->window = r.mode == FR_MODE_GREEDY ? 1 : r.window ? r.window : e->device.is_cpu ? 1 : 4;
     run->prompt = run->known = (uint32_t)n;
     run->cached = run->submitted = common_prefix(e, ids, run->prompt);
@@ -423,6 +428,7 @@ void fr_session_poll(fr_engine *e)
             e->run.finish = FR_FINISH_NONE;
             finish_with_error(e, no_text_memory);
         }
+        fr_recall_end(e);
         e->state = FR_STATE_READY;
     }
 }

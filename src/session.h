@@ -1,10 +1,11 @@
-/* session.h: the engine's insides. session.c is the state machine of a request (read it first); engine.c is the rest of the API. */
+/* session.h: the engine's insides. session.c is the state machine of a request (read it first), session_memory.c what is
+ * remembered of requests, engine.c the rest of the API. */
 #ifndef FR_SESSION_H
 #define FR_SESSION_H
 
 #include "load/loader.h"
 #include "model/forward.h"
-#include "spec/draft.h"
+#include "spec/memory.h"
 #include "text/chat.h"
 #include "text/detokenizer.h"
 
@@ -41,6 +42,9 @@ typedef struct fr_run {
     uint32_t epoch;
     uint32_t steps;
     uint32_t drafted, accepted; /* drafts verified, and those that the model chose */
+    fr_scope scope;
+    uint64_t conversation;  /* never 0 */
+    uint32_t searched;      /* tokens of session memory that were there to draft from */
     bool stopping;          /* nothing more is submitted */
     fr_finish finish;
     fr_detokenizer *text;
@@ -49,6 +53,16 @@ typedef struct fr_run {
     double start_ms, first_ms, last_ms;
     uint64_t submits0;
 } fr_run;
+
+/* Session memory, and what of it lies on the device. */
+typedef struct fr_recall {
+    fr_memory memory;
+    bool current;           /* the device has what follows, and nothing has changed since */
+    uint64_t only;          /* conversation that was uploaded, or FR_MEMORY_EVERY */
+    uint32_t words, tokens; /* that were: with breaks, and without */
+    uint32_t written;       /* words of the device's copy that are not zero */
+    uint64_t fingerprint;   /* of the vocabulary; 0: not computed yet */
+} fr_recall;
 
 struct fr_engine {
     fr_device device;
@@ -73,6 +87,7 @@ struct fr_engine {
     uint32_t history_end;   /* ids known to the host */
     uint32_t cache_end;     /* of these, keys and values in the cache */
     uint32_t dispatches;    /* of the last decode step */
+    fr_recall recall;
     uint32_t prepare_width; /* nodes of the tree whose kernels fr_prepare() asked for; 0: none */
 };
 
@@ -87,5 +102,14 @@ fr_status fr_session_init(fr_engine *, fr_error_text *);
 /* Moves the request in flight. */
 void fr_session_poll(fr_engine *);
 void fr_session_free(fr_engine *);
+
+/* Session memory: session_memory.c. */
+#define FR_RECALL_DEFAULT FR_MEMORY_HASH /* conversation of requests that name none: the hash of an empty name */
+fr_status fr_recall_open(fr_engine *, fr_error_text *);
+void fr_recall_close(fr_engine *);
+/* Brings what the request that begins may draft from to the device. Returns how many words that are, for Control.memory. */
+uint32_t fr_recall_begin(fr_engine *);
+/* Remembers the answer of the request that has ended. */
+void fr_recall_end(fr_engine *);
 
 #endif

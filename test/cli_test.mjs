@@ -5,7 +5,7 @@
 // FORERUN_BUILD and FORERUN_MODEL come from the Makefile. The last line is "N passed, N failed, N skipped".
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, openSync, closeSync, readFileSync, readSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { chmodSync, closeSync, existsSync, lstatSync, mkdirSync, mkdtempSync, openSync, readFileSync, readSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -133,11 +133,15 @@ const badArguments = [
   [["run", "m", "-f", "/nonexistent"], /\/nonexistent: /],
   [["run", "m", "--page", "/nonexistent", "-p", "a"], /\/nonexistent: /],
   [["run", "m", "-p", "a", "--raw", "--system", "b"], /--raw has no system message/],
-  [["run", "m", "-p", "a", "--mode", "fast"], /--mode is greedy or loop/],
-  [["run", "m", "-p", "a", "--mode", "tree"], /not in this version/],
+  [["run", "m", "-p", "a", "--mode", "fast"], /--mode is greedy, loop or tree/],
   [["run", "m", "-p", "a", "--mode", "adaptive"], /not in this version/],
-  [["run", "m", "-p", "a", "--width", "8"], /not in this version/],
-  [["run", "m", "-p", "a", "--memory", "f"], /not in this version/],
+  [["run", "m", "-p", "a", "--width", "8"], /--width is for --mode tree/],
+  [["run", "m", "-p", "a", "--mode", "tree", "--width", "12"], /--width is 2, 4, 8, 16 or 32, not 12/],
+  [["run", "m", "-p", "a", "--mode", "tree", "--width", "64"], /--width wants a whole number from 2 to 32/],
+  [["run", "m", "-p", "a", "--conversation", "c"], /--conversation is for --memory/],
+  [["run", "m", "-p", "a", "--memory", "f", "--conversation", ""], /--conversation needs a name/],
+  [["run", "m", "-p", "a", "--memory", "/nonexistent/f"], /folder can't be written to/],
+  [["run", "m", "-p", "a", "--memory", "/dev/null"], /no regular file/],
   [["run", "m", "-p", "a", "--heads", "f"], /not in this version/],
   [["run", "m", "-p", "a", "--temp", "0.7"], /not in this version/],
   [["run", "m", "-p", "a", "--seed", "1"], /not in this version/],
@@ -290,10 +294,11 @@ const answer = () => raw("-n", "40");
 
 test("run.json", () => {
   const r = answer();
-  assert.deepEqual(Object.keys(r).sort(), ["adapter", "dispatches_per_step", "finish_reason", "prompt_ids", "steps", "submits", "tau", "text", "timing", "tokens", "usage", "widths", "window"]);
+  assert.deepEqual(Object.keys(r).sort(), ["adapter", "dispatches_per_step", "finish_reason", "memory", "prompt_ids", "steps", "submits", "tau", "text", "timing", "tokens", "usage", "widths", "window"]);
   assert.deepEqual(Object.keys(r.usage), ["prompt_tokens", "completion_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens", "cached_tokens"]);
   assert.deepEqual(Object.keys(r.timing), ["load_ms", "calibrate_ms", "prefill_ms", "first_token_ms", "decode_ms", "ms_per_token"]);
   for (const v of Object.values(r.timing)) assert.ok(v >= 0);
+  assert.deepEqual(r.memory, { tokens: r.usage.prompt_tokens < 8 ? r.usage.prompt_tokens + 40 : 48, searched: 0 }, "of this process only");
   assert.equal(r.tokens.length, r.usage.completion_tokens);
   assert.deepEqual(r.prompt_ids, json(["tokenize", talker(), ...prompt]).ids);
   assert.equal(r.usage.prompt_tokens, r.prompt_ids.length);
@@ -331,6 +336,45 @@ test("run.loop_is_greedy", () => {
     assert.equal(loop.finish_reason, greedy.finish_reason);
     assert.equal(loop.window, window);
   }
+});
+
+test("run.tree_is_greedy", () => { // plain steps first, trees once their kernels are there
+  const tree = raw("-n", "40", "--mode", "tree", "--width", "4", "--window", "2");
+  assert.deepEqual([tree.tokens, tree.text], [answer().tokens, answer().text]);
+  assert.deepEqual([tree.window, Object.keys(tree.widths)], [2, ["4"]]);
+});
+
+test("run.memory_file", () => {
+  const path = join(scratch, "answers.memory"), folder = () => readdirSync(scratch).filter(name => name.startsWith("answers.memory"));
+  const keep = ["-n", "40", "--memory", path];
+  const first = raw(...keep);
+  assert.deepEqual([first.tokens, first.memory], [answer().tokens, { tokens: 48, searched: 0 }]);
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  chmodSync(path, 0o640);
+  const link = join(scratch, "link.memory");
+  symlinkSync(path, link);
+  const tree = raw("-n", "40", "--memory", link, "--mode", "tree");
+  assert.deepEqual([tree.tokens, tree.memory], [answer().tokens, { tokens: 96, searched: 48 }]);
+  assert.ok(lstatSync(link).isSymbolicLink(), "a link stays one");
+  assert.equal(statSync(path).mode & 0o777, 0o640);
+  const text = forerun(["run", talker(), ...prompt, "--raw", "--mode", "tree", ...keep, "--conversation", "tea"]);
+  assert.equal(text.status, 0, text.stderr);
+  assert.match(text.stderr, /0 tokens of memory searched, 144 there now$/m);
+  assert.deepEqual(folder(), ["answers.memory"], "nothing else is left behind");
+});
+
+test("run.memory_refused", () => {
+  const good = join(scratch, "good.memory");
+  raw("-n", "4", "--memory", good);
+  const bytes = readFileSync(good), changed = (at, value) => Buffer.concat([bytes.subarray(0, at), Buffer.from([value]), bytes.subarray(at + 1)]);
+  const cases = [[changed(40, bytes[40] ^ 1), /bad\.memory: its checksum is wrong.*damaged/], [changed(8, 9), /version 9/]]; // more in test_memory.c
+  for (const [content, pattern] of cases) {
+    const path = file("bad.memory", content);
+    fails(2, pattern, ["run", talker(), ...prompt, "--raw", "--memory", path]);
+    assert.deepEqual(readFileSync(path), content, "untouched");
+  }
+  fails(2, /another model/, ["run", tiny({ vocab: 331 }), ...prompt, "--raw", "--memory", good]);
+  assert.deepEqual(readFileSync(good), bytes);
 });
 
 test("run.text_is_streamed", () => {
@@ -452,13 +496,15 @@ test("run.page_and_system", () => {
 // ---- bench and selftest
 
 test("bench.json", () => {
-  const r = json(["bench", tiny(), "-n", "8", "--prompt-tokens", "40", "--repeats", "2", "--window", "4"]);
+  const r = json(["bench", tiny(), "-n", "8", "--prompt-tokens", "40", "--repeats", "2", "--window", "4", "--width", "2"]);
   assert.equal(r.prefill.samples_ms.length, 2);
-  for (const mode of ["greedy", "loop"]) {
+  for (const mode of ["greedy", "loop", "tree"]) {
     assert.equal(r[mode].samples_ms.length, 2);
     assert.ok(r[mode].ms_per_token > 0 && r[mode].submits > 0);
   }
   assert.ok(r.prefill.tokens_per_s > 0 && r.floor.ms > 0 && r.bytes_per_step > 0 && r.device_bytes > 0);
+  assert.deepEqual([r.tree.width, r.tree.window, r.steps.map(s => s.width)], [2, 4, [1, 2]]);
+  for (const s of r.steps) assert.ok(s.ms_per_step > 0 && s.tau > 0 && s.tau <= 9 && s.samples_ms.length === 2);
   assert.ok(r.loop.submits < r.greedy.submits, "the loop reads back once a window");
   fails(2, /context/, ["bench", tiny(), "--prompt-tokens", "100000"]);
 });

@@ -1,7 +1,7 @@
 // The demo page. It uses the package as any page would (index.js is not bundled in), and announces what happens as "forerun" events on
 // window, which tools/demo.mjs listens to.
 
-import { DeviceLostError, DisposedError, Forerun, withPage, type ChatMessage, type ModelSource, type Progress, type Stats } from "../src/index.js";
+import { DeviceLostError, DisposedError, Forerun, withPage, type ChatMessage, type ModelSource, type Mode, type Progress, type Stats } from "../src/index.js";
 
 const $ = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
 const ui = {
@@ -62,6 +62,8 @@ const megabytes = (n: number) => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${(
 const duration = (ms: number) => (ms >= 10_000 ? `${(ms / 1000).toFixed(1)} s` : ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(ms < 10 ? 2 : 0)} ms`);
 const whole = (n: number) => Math.round(n).toLocaleString("en");
 
+const modeLine = (s: Stats) => (s.mode === "greedy" ? s.mode : s.mode === "loop" ? `loop, window ${s.window}` : `tree of ${s.width}, window ${s.window}`);
+
 function showStats(s: Stats | null, info: Awaited<ReturnType<Forerun["info"]>>): void {
   const cells: [string, string, string?][] = [
     ["Adapter", info.adapter.name, "wide"],
@@ -73,7 +75,8 @@ function showStats(s: Stats | null, info: Awaited<ReturnType<Forerun["info"]>>):
     ["Per token", s?.ms_per_token ? `${s.ms_per_token.toFixed(2)} ms` : "-"],
     ["Speed", s?.tokens_per_second ? `${s.tokens_per_second.toFixed(1)} tokens/s` : "-"],
     ["Answer", s?.completion_tokens ? `${whole(s.completion_tokens)} tokens` : "-"],
-    ["Mode", s?.completion_tokens ? (s.mode === "loop" ? `loop, window ${s.window}` : s.mode) : "-"],
+    ["Mode", s?.completion_tokens ? modeLine(s) : "-"],
+    ...(s?.mode === "tree" && s.completion_tokens ? [["Tokens per step", s.tau.toFixed(2)], ["Memory", `${whole(s.memory_tokens)} tokens`]] as [string, string][] : []),
     ["Dispatches per step", s?.dispatches_per_step ? whole(s.dispatches_per_step) : "-"],
     ["GPU memory", info.device_bytes ? megabytes(info.device_bytes) : "-"],
   ];
@@ -226,7 +229,7 @@ async function stream(messages: ChatMessage[], answer: HTMLElement, signal: Abor
   const text = document.createTextNode("");
   answer.append(text);
   const chunks = await engine!.chat.completions.create({
-    messages, signal, stream: true, max_tokens: Number(ui.length.value), mode: ui.mode.value as "loop" | "greedy",
+    messages, signal, stream: true, max_tokens: Number(ui.length.value), mode: ui.mode.value as Mode,
   });
   let reason = "";
   for await (const chunk of chunks) {

@@ -19,8 +19,13 @@ interface Exports extends BindingExports {
   poll(engine: number): number;
   device_lost(engine: number, message: number): void;
   device_error(engine: number, message: number): void;
-  generate(engine: number, ids: number, n: number, mode: number, maxTokens: number, window: number, stop: number, nStop: number,
-    ignoreEos: number): number;
+  generate(engine: number, ids: number, n: number, mode: number, maxTokens: number, window: number, width: number, stop: number, nStop: number,
+    ignoreEos: number, conversation: number, scope: number): number;
+  prepare(engine: number, mode: number, width: number): number;
+  clear_memory(engine: number): void;
+  clear_conversation(engine: number, name: number): void;
+  save_memory(engine: number, bytes: number, room: number): number;
+  load_memory(engine: number, bytes: number, size: number): number;
   abort(engine: number): void;
   reset(engine: number): void;
   take_text(engine: number, out: number, size: number): number;
@@ -42,8 +47,11 @@ export interface CoreRequest {
   mode: keyof typeof names.mode;
   maxTokens: number; // 0: until the context is full
   window: number; // 0: the engine's choice
+  width: number; // 0: the engine's choice
   stop: string[];
   ignoreEos: boolean;
+  conversation: string; // "": the engine's default
+  scope: keyof typeof names.scope;
 }
 
 export type CoreFinish = "stop" | "length" | "abort";
@@ -271,15 +279,23 @@ export class Core {
   /** Starts a request over a prompt; throws if it can't be. The caller then awaits run(). */
   begin(ids: Uint32Array, request: CoreRequest): void {
     const p = this.#alloc(4 * ids.length);
+    const conversation = this.#string(request.conversation);
     new Uint32Array(this.#wasm.memory.buffer, p, ids.length).set(ids);
     try {
       const status = this.#withStrings(request.stop, stop => this.#wasm.generate(this.#engine, p, ids.length, names.mode[request.mode],
-        request.maxTokens, request.window, stop, request.stop.length, Number(request.ignoreEos)));
+        request.maxTokens, request.window, request.width, stop, request.stop.length, Number(request.ignoreEos), conversation, names.scope[request.scope]));
       if (status === names.status.BAD_ARGUMENT && ids.length >= this.stat("CONTEXT")) throw new ContextError(this.#failure().message);
       this.#check(status);
     } finally {
       this.#wasm.release(p);
+      this.#wasm.release(conversation);
     }
+  }
+
+  /** Compiles the kernels of a mode and width; resolves when they are there. */
+  async prepare(mode: CoreRequest["mode"], width: number): Promise<void> {
+    this.#check(this.#wasm.prepare(this.#engine, names.mode[mode], width));
+    while (this.poll() !== names.state.READY) await this.#progress();
   }
 
   /** Drives the request to its end; `onText` gets whole code points as they come. */
@@ -313,6 +329,37 @@ export class Core {
   tokens(): number[] {
     const p = this.#wasm.tokens(this.#engine, this.#scratch) >>> 0;
     return p ? Array.from(new Uint32Array(this.#wasm.memory.buffer, p, this.#result())) : [];
+  }
+
+  // ---- session memory
+
+  /** Forgets all of it, or one conversation. */
+  clearMemory(conversation: string | null): void {
+    if (conversation === null) return this.#wasm.clear_memory(this.#engine);
+    const name = this.#string(conversation);
+    this.#wasm.clear_conversation(this.#engine, name);
+    this.#wasm.release(name);
+  }
+
+  /** Also of an engine that has failed. */
+  saveMemory(): Uint8Array<ArrayBuffer> {
+    const size = this.#wasm.save_memory(this.#engine, 0, 0) >>> 0;
+    if (!size) throw this.#failure();
+    const p = this.#alloc(size);
+    try {
+      this.#wasm.save_memory(this.#engine, p, size);
+      return this.#bytes(p, size).slice() as Uint8Array<ArrayBuffer>;
+    } finally {
+      this.#wasm.release(p);
+    }
+  }
+
+  loadMemory(bytes: Uint8Array): void {
+    const p = this.#alloc(bytes.length);
+    this.#bytes(p, bytes.length).set(bytes);
+    const status = this.#wasm.load_memory(this.#engine, p, bytes.length);
+    this.#wasm.release(p);
+    this.#check(status);
   }
 
   // ---- text

@@ -3,12 +3,12 @@
 import { removeCached } from "./cache_folder.js";
 import { AbortError, ArgumentError, DisposedError, ForerunError } from "./errors.js";
 import { Link } from "./link.js";
-import type { LoadCall, GenerateCall, Source } from "./protocol.js";
-import { chatCall, checkDefaults, completionCall, tokenIds } from "./requests.js";
+import type { CallName, Calls, GenerateCall, LoadCall, Source } from "./protocol.js";
+import { chatCall, checkConversation, checkDefaults, checkMode, checkWidth, completionCall, tokenIds } from "./requests.js";
 import { Running, type Answer } from "./running.js";
 import { checkSupport } from "./support.js";
 import type {
-  ChatChunk, ChatCompletion, ChatRequest, Completion, CompletionChunk, CompletionRequest, Defaults, FinishReason, Info, LoadOptions, ModelSource,
+  ChatChunk, ChatCompletion, ChatRequest, Completion, CompletionChunk, CompletionRequest, Defaults, FinishReason, Info, LoadOptions, Memory, Mode, ModelSource,
   RequestOptions, Stats, Support,
 } from "./types.js";
 
@@ -37,6 +37,7 @@ const CLOSE_MS = 2000; // how long a worker may take to put the GPU's memory bac
 export class Forerun {
   readonly chat: { completions: { create: Create<ChatRequest, ChatChunk, ChatCompletion> } };
   readonly completions: { create: Create<CompletionRequest, CompletionChunk, Completion> };
+  readonly memory: Memory;
   readonly #link: Link;
   readonly #defaults: Defaults;
   readonly #name: string;
@@ -51,12 +52,19 @@ export class Forerun {
     const raw = (request: CompletionRequest) => this.#create(request, () => completionCall(request, defaults), completionShape(request.model ?? name));
     this.chat = { completions: { create: chat as Create<ChatRequest, ChatChunk, ChatCompletion> } };
     this.completions = { create: raw as Create<CompletionRequest, CompletionChunk, Completion> };
+    this.memory = {
+      clear: async conversation => {
+        await this.#inTurn("clearMemory", { conversation: conversation === undefined ? null : checkConversation(conversation) });
+      },
+      save: async () => await this.#inTurn("saveMemory", null) as Uint8Array<ArrayBuffer>,
+      load: async bytes => { await this.#inTurn("loadMemory", { bytes: toBytes(bytes) }); },
+    };
   }
 
   /** Fetches a model, uploads it to the GPU and compiles its kernels. One worker and one GPU device per engine. */
   static async load(source: ModelSource, options: LoadOptions = {}): Promise<Forerun> {
     const { signal, onProgress } = options;
-    const defaults = checkDefaults(options.mode, options.window);
+    const defaults = checkDefaults(options);
     if (options.context !== undefined && !(Number.isInteger(options.context) && options.context > 0 && options.context < 2 ** 31))
       throw new ArgumentError(`"context" must be a whole number of tokens from 1 to ${2 ** 31 - 1}, not ${JSON.stringify(options.context)}`);
     if (signal?.aborted) throw new AbortError("the load was aborted");
@@ -108,17 +116,28 @@ export class Forerun {
 
   /** Forgets the KV cache once the requests before this have ended: the next prompt is computed from its beginning. */
   async reset(): Promise<void> {
-    const release = await this.#takeTurn(undefined);
-    try {
-      await this.#link.call("reset", null).answer;
-    } finally {
-      release();
-    }
+    await this.#inTurn("reset", null);
+  }
+
+  /** Compiles the kernels of a mode (default: the engine's) and width ahead. Without it a `tree` request compiles them while plain steps go on. */
+  async prepare(options: { mode?: Mode; width?: number } = {}): Promise<void> {
+    const mode = checkMode(options.mode ?? this.#defaults.mode), width = checkWidth(options.width) || this.#defaults.width;
+    await this.#inTurn("prepare", { mode: mode.toUpperCase() as Calls["prepare"]["takes"]["mode"], width });
   }
 
   /** Gives back the worker and all GPU memory. What is in flight rejects with DisposedError. Calling it again is harmless. */
   dispose(): Promise<void> {
     return (this.#disposed ??= close(this.#link));
+  }
+
+  /** A call behind the requests before it. */
+  async #inTurn<N extends CallName>(type: N, body: Calls[N]["takes"]): Promise<Calls[N]["answers"]> {
+    const release = await this.#takeTurn(undefined);
+    try {
+      return await this.#link.call(type, body).answer;
+    } finally {
+      release();
+    }
   }
 
   async #takeTurn(signal: AbortSignal | undefined): Promise<() => void> {
@@ -146,7 +165,7 @@ export class Forerun {
     return request.stream ? stream(running, shape, request.stream_options?.include_usage ?? false) : whole(running, shape);
   }
 
-  /** Mode and window of requests that name none. */
+  /** What requests that don't say it take. */
   get defaults(): Readonly<Defaults> {
     return this.#defaults;
   }
@@ -175,6 +194,12 @@ function absolute(url: string | URL): string {
   } catch {
     throw new ArgumentError(`${JSON.stringify(String(url))} is not a URL`);
   }
+}
+
+function toBytes(bytes: Uint8Array | ArrayBuffer): Uint8Array {
+  if (bytes instanceof ArrayBuffer) return new Uint8Array(bytes);
+  if (bytes instanceof Uint8Array) return bytes;
+  throw new ArgumentError("memory.load() takes the bytes that memory.save() gave");
 }
 
 /** Safari can't give a stream to a worker. */

@@ -37,6 +37,10 @@ export interface Calls {
   info: { takes: null; answers: Info };
   stats: { takes: null; answers: Stats };
   reset: { takes: null; answers: null };
+  prepare: { takes: { mode: CoreRequest["mode"]; width: number }; answers: null };
+  clearMemory: { takes: { conversation: string | null }; answers: null };
+  saveMemory: { takes: null; answers: Uint8Array };
+  loadMemory: { takes: { bytes: Uint8Array }; answers: null };
   dispose: { takes: null; answers: null };
 }
 export type CallName = keyof Calls;

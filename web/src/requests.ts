@@ -5,15 +5,16 @@ import type { CoreRequest } from "./core.js";
 import { ArgumentError } from "./errors.js";
 import type { GenerateCall, Prompt } from "./protocol.js";
 import { content, text, withPage } from "./page.js";
-import type { ChatMessage, ChatRequest, CompletionRequest, Defaults, Mode, RequestOptions } from "./types.js";
+import type { ChatMessage, ChatRequest, CompletionRequest, Defaults, LoadOptions, MemoryMode, Mode, RequestOptions } from "./types.js";
 
-const SHARED = new Set(["max_tokens", "max_completion_tokens", "stop", "mode", "window", "signal", "stream", "stream_options", "ignore_eos", "temperature", "model"]);
+const SHARED = new Set(["max_tokens", "max_completion_tokens", "stop", "mode", "window", "width", "memory", "conversation", "scope", "signal", "stream", "stream_options", "ignore_eos", "temperature", "model"]);
 /** Values of options that aren't supported but ask for nothing. */
 const NEUTRAL: Record<string, unknown> = {
   top_p: 1, n: 1, frequency_penalty: 0, presence_penalty: 0, logprobs: false, top_logprobs: 0, best_of: 1, echo: false, tool_choice: "none",
 };
 const ROLES = new Set(["system", "user", "assistant"]);
-const MAX_STOP = 16, MAX_WINDOW = 16;
+const MODES = new Set(["loop", "greedy", "tree"]), WIDTHS = new Set([2, 4, 8, 16, 32]);
+const MAX_STOP = 16, MAX_WINDOW = 16, MAX_WIDTH = 32;
 
 function refuseUnknown(request: object, own: string[]): void {
   for (const [key, value] of Object.entries(request)) {
@@ -32,24 +33,59 @@ function count(name: string, value: unknown, least: number, most: number): numbe
   return value;
 }
 
+/** 0: the engine's default. */
+export function checkWidth(value: unknown): number {
+  const width = count("width", value, 2, MAX_WIDTH);
+  if (width && !WIDTHS.has(width)) throw new ArgumentError(`"width" must be 2, 4, 8, 16 or 32, not ${width}`);
+  return width;
+}
+
+export function checkMode(mode: unknown): Mode {
+  if (!MODES.has(mode as string)) throw new ArgumentError(`"mode": ${JSON.stringify(mode)} is not supported: use "loop", "tree" or "greedy"`);
+  return mode as Mode;
+}
+
+function checkMemory(memory: unknown): MemoryMode {
+  if (memory === "persistent") throw new ArgumentError('"memory": "persistent" is not supported yet: use "session", and keep what engine.memory.save() gives');
+  if (memory !== "session" && memory !== "off") throw new ArgumentError(`"memory": ${JSON.stringify(memory)} is not supported: use "session" or "off"`);
+  return memory;
+}
+
+/** A name; it ends at a NUL in C, so it may have none. */
+export function checkConversation(name: unknown): string {
+  const checked = text('"conversation"', name);
+  if (!checked) throw new ArgumentError('"conversation" is empty: give it a name, or leave it out');
+  return checked;
+}
+
+function scope(request: RequestOptions, memory: MemoryMode): CoreRequest["scope"] {
+  const of = request.scope ?? "all";
+  if (of !== "all" && of !== "conversation") throw new ArgumentError(`"scope": ${JSON.stringify(of)} is not supported: use "all" or "conversation"`);
+  return memory === "off" ? "NONE" : of === "all" ? "ALL" : "CONVERSATION";
+}
+
 function options(request: RequestOptions, defaults: Defaults): CoreRequest {
   if (request.temperature) throw new ArgumentError(`"temperature": ${JSON.stringify(request.temperature)} is not supported: decoding is greedy; use 0`);
-  const mode = request.mode ?? defaults.mode;
-  if (mode !== "loop" && mode !== "greedy") throw new ArgumentError(`"mode": ${JSON.stringify(mode)} is not supported: use "loop" or "greedy"`);
+  const mode = checkMode(request.mode ?? defaults.mode);
   const stop = request.stop === undefined || request.stop === null ? [] : [request.stop].flat();
   if (stop.length > MAX_STOP) throw new ArgumentError(`"stop" has ${stop.length} strings: at most ${MAX_STOP}`);
   return {
-    mode: mode === "loop" ? "LOOP" : "GREEDY",
+    mode: mode.toUpperCase() as CoreRequest["mode"],
     maxTokens: count("max_tokens", request.max_tokens ?? request.max_completion_tokens, 1, 2 ** 31 - 1),
     window: count("window", request.window, 1, MAX_WINDOW) || defaults.window,
+    width: checkWidth(request.width) || defaults.width,
     stop: stop.map((s, i) => text(`"stop"[${i}]`, s)),
     ignoreEos: request.ignore_eos ?? false,
+    conversation: (request.conversation ?? null) === null ? "" : checkConversation(request.conversation),
+    scope: scope(request, checkMemory(request.memory ?? defaults.memory)),
   };
 }
 
-export function checkDefaults(mode: Mode | undefined, window: number | undefined): Defaults {
-  const { window: checked } = options({ ...(mode && { mode }), ...(window !== undefined && { window }) }, { mode: "loop", window: 0 });
-  return { mode: mode ?? "loop", window: checked };
+export function checkDefaults(given: Pick<LoadOptions, "mode" | "window" | "width" | "memory">): Defaults {
+  return {
+    mode: checkMode(given.mode ?? "loop"), window: count("window", given.window, 1, MAX_WINDOW), width: checkWidth(given.width),
+    memory: checkMemory(given.memory ?? "session"),
+  };
 }
 
 export function chatCall(request: ChatRequest, defaults: Defaults): GenerateCall {

@@ -1,7 +1,12 @@
 // What the package's users see. Names follow OpenAI's API where there is one (snake_case), the platform elsewhere.
 
-/** `loop`: the decoding loop lives on the GPU, the fast one and the default. `greedy`: reads every token back. Both give the same tokens. */
-export type Mode = "loop" | "greedy";
+/** `loop`: the decoding loop lives on the GPU; the default. `greedy`: reads every token back. `tree`: the GPU drafts too, and a step verifies
+ * a tree of guesses, for 1 to 9 tokens. All give the same tokens. */
+export type Mode = "loop" | "greedy" | "tree";
+
+/** `session`: answers are remembered, and `tree` drafts from them; the default. `off`: neither. No answer depends on it. `persistent`, kept
+ * from visit to visit, is not there yet: see Memory.save(). */
+export type MemoryMode = "session" | "off";
 
 /** Where a model comes from: the address of a .gguf file, the file itself, its bytes, or a stream of them. */
 export type ModelSource = string | URL | Blob | ArrayBuffer | Uint8Array | ReadableStream<Uint8Array>;
@@ -37,8 +42,12 @@ export interface LoadOptions {
   context?: number;
   /** Mode of requests that name none; default "loop". */
   mode?: Mode;
-  /** Steps per command buffer in `loop`, 1 to 16, of requests that name none; default: the engine's choice. */
+  /** Steps per command buffer in `loop` and `tree`, 1 to 16, of requests that name none; default: the engine's choice. */
   window?: number;
+  /** Nodes of a `tree`, 2, 4, 8, 16 or 32, of requests that name none; default 8. */
+  width?: number;
+  /** Memory of requests that don't say; default "session". */
+  memory?: MemoryMode;
   powerPreference?: "high-performance" | "low-power";
   /** Only default limits and no optional features of WebGPU (to try what a weaker device would do). */
   portable?: boolean;
@@ -47,8 +56,8 @@ export interface LoadOptions {
   wasmUrl?: string | URL;
 }
 
-/** Mode and window of requests that name none; window 0: the engine's choice. */
-export interface Defaults { mode: Mode; window: number }
+/** What requests that don't say it take; window and width 0: the engine's choice. */
+export interface Defaults { mode: Mode; window: number; width: number; memory: MemoryMode }
 
 export interface TextPart { type: "text"; text: string }
 export interface ChatMessage {
@@ -63,6 +72,13 @@ export interface RequestOptions {
   stop?: string | string[] | null;
   mode?: Mode;
   window?: number;
+  width?: number;
+  /** "off": this answer is not remembered, and drafts from nothing that is. */
+  memory?: MemoryMode;
+  /** Whose answer it is in memory; a name of yours. */
+  conversation?: string;
+  /** What drafts may come from: answers of all conversations (the default), or of this one only. */
+  scope?: "all" | "conversation";
   /** Ends the request: its last chunk then has finish_reason "abort". Before it has begun, create() rejects with AbortError. */
   signal?: AbortSignal;
   stream_options?: { include_usage?: boolean } | null;
@@ -108,7 +124,11 @@ export interface Timing {
   mode: Mode;
   /** Steps that chose a token: one for each of the answer, one for the end token, and those behind a stop string or an abort. */
   steps: number;
+  /** Tokens of the answer per step. */
+  tau: number;
   window: number;
+  /** Nodes of a step: of the tree in `tree`, else 1. */
+  width: number;
   dispatches_per_step: number;
   submits: number;
 }
@@ -190,6 +210,20 @@ export interface Stats extends Timing {
   prompt_tokens: number;
   cached_tokens: number;
   completion_tokens: number;
+  /** Tokens in session memory now, and those that the last request could draft from. */
+  memory_tokens: number;
+  memory_searched: number;
+}
+
+/** What the engine remembers of earlier answers, to draft from: 32,768 tokens at most, the oldest go first. Each call waits for the requests
+ * before it. */
+export interface Memory {
+  /** Forgets everything, or one conversation. */
+  clear(conversation?: string): Promise<void>;
+  /** Everything as bytes, for a store of yours. They hold what was asked and told. */
+  save(): Promise<Uint8Array<ArrayBuffer>>;
+  /** Puts saved answers in place of those here. ArgumentError: damaged, or of a model with another vocabulary; then nothing has changed. */
+  load(bytes: Uint8Array | ArrayBuffer): Promise<void>;
 }
 
 export interface Support {

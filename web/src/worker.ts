@@ -120,7 +120,7 @@ async function generate({ prompt, request }: GenerateCall, id: number): Promise<
   const engine = loaded();
   engine.begin(ids(engine, prompt), request);
   running.set(id, () => engine.abort());
-  lastMode = request.mode === "LOOP" ? "loop" : "greedy";
+  lastMode = request.mode.toLowerCase() as Mode;
   post({ type: "started", id });
   const finish = await engine.run(text => post({ type: "text", id, text }));
   return { finish, ...outcome(engine) };
@@ -128,14 +128,15 @@ async function generate({ prompt, request }: GenerateCall, id: number): Promise<
 
 function outcome(engine: Core): Outcome {
   const prompt = engine.stat("PROMPT_TOKENS"), completion = engine.stat("COMPLETION_TOKENS");
-  const { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, window, dispatches_per_step, submits } = stats();
+  const accepted = engine.stat("ACCEPTED");
+  const { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, dispatches_per_step, submits } = stats();
   return {
     usage: {
       prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion,
       prompt_tokens_details: { cached_tokens: engine.stat("CACHED_TOKENS") },
-      completion_tokens_details: { accepted_prediction_tokens: 0, rejected_prediction_tokens: 0 },
+      completion_tokens_details: { accepted_prediction_tokens: accepted, rejected_prediction_tokens: engine.stat("DRAFTED") - accepted },
     },
-    timing: { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, window, dispatches_per_step, submits },
+    timing: { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, dispatches_per_step, submits },
     token_ids: engine.tokens(),
   };
 }
@@ -155,12 +156,14 @@ function stats(): Stats {
   const e = loaded();
   const rate = (count: number, ms: number) => (ms > 0 ? (1000 * count) / ms : 0);
   const computed = e.stat("PROMPT_TOKENS") - e.stat("CACHED_TOKENS"), prefill = e.stat("PREFILL_MS"), perToken = e.stat("MS_PER_TOKEN");
+  const steps = e.stat("STEPS");
   return {
     load_ms: e.stat("LOAD_MS"), compile_ms: e.stat("COMPILE_MS"), pipelines: e.stat("PIPELINES"), bytes_per_step: e.stat("BYTES_PER_STEP"),
     prompt_tokens: e.stat("PROMPT_TOKENS"), cached_tokens: e.stat("CACHED_TOKENS"), completion_tokens: e.stat("COMPLETION_TOKENS"),
     prefill_ms: prefill, first_token_ms: e.stat("FIRST_TOKEN_MS"), decode_ms: e.stat("DECODE_MS"), ms_per_token: perToken,
     prefill_tokens_per_second: rate(computed, prefill), tokens_per_second: rate(1, perToken),
-    mode: lastMode, steps: e.stat("STEPS"), window: e.stat("WINDOW"), dispatches_per_step: e.stat("DISPATCHES_PER_STEP"), submits: e.stat("SUBMITS"),
+    mode: lastMode, steps, tau: steps ? e.stat("COMPLETION_TOKENS") / steps : 0, window: e.stat("WINDOW"), width: e.stat("WIDTH"), dispatches_per_step: e.stat("DISPATCHES_PER_STEP"), submits: e.stat("SUBMITS"),
+    memory_tokens: e.stat("MEMORY_TOKENS"), memory_searched: e.stat("MEMORY_SEARCHED"),
   };
 }
 
@@ -182,6 +185,10 @@ const handlers: { [N in CallName]: (body: Calls[N]["takes"], id: number) => Call
   tokenize: ({ text, special }) => loaded().tokenize(text, special),
   detokenize: ({ ids }) => loaded().detokenize(ids),
   reset: () => { loaded().reset(); return null; },
+  prepare: async ({ mode, width }) => { await loaded().prepare(mode, width); return null; },
+  clearMemory: ({ conversation }) => { loaded().clearMemory(conversation); return null; },
+  saveMemory: () => loaded().saveMemory(),
+  loadMemory: ({ bytes }) => { loaded().loadMemory(bytes); return null; },
   dispose: async () => { await close(); return null; },
 };
 

@@ -24,7 +24,7 @@ before(async () => {
 });
 after(() => core?.close());
 
-const request = { mode: "LOOP", maxTokens: 24, window: 0, stop: [], ignoreEos: true };
+const request = { mode: "LOOP", maxTokens: 24, window: 0, width: 0, stop: [], ignoreEos: true, conversation: "", scope: "ALL" };
 async function tokens(engine, ids, change = {}) {
   engine.begin(Uint32Array.from(ids), { ...request, ...change });
   let text = "";
@@ -56,6 +56,34 @@ test("core: requests leave no handles and no memory behind", async () => {
   const { handles, hostBytes } = core;
   for (let i = 0; i < 5; i++) await tokens(core, [i, 2, 3], { stop: ["x".repeat(100)] });
   assert.deepEqual([core.handles, core.hostBytes], [handles, hostBytes]);
+});
+
+test("core: memory is cleared, saved and given to another engine, which may have lost its device", async () => {
+  const kept = () => core.stat("MEMORY_TOKENS");
+  core.clearMemory(null);
+  await tokens(core, [1, 2, 3], { conversation: "tea" });
+  await tokens(core, [1, 2, 3], { scope: "NONE" });
+  assert.equal(kept(), 27);
+  const tea = core.saveMemory();
+  await tokens(core, [1, 2, 3]);
+  core.clearMemory("tea");
+  assert.equal(kept(), 27);
+  core.clearMemory("");
+  assert.equal(kept(), 0);
+  core.loadMemory(tea);
+  assert.equal(kept(), 27);
+  const damaged = tea.slice();
+  damaged[50] ^= 1;
+  assert.throws(() => core.loadMemory(damaged), { name: "ArgumentError", message: /damaged/ });
+  assert.deepEqual(core.saveMemory(), tea);
+  const { core: other, device } = await open();
+  assert.throws(() => other.saveMemory(), { name: "ArgumentError", message: /vocabulary/ });
+  await other.feed(model.subarray(0, model.length - 1)); // the header suffices
+  other.loadMemory(tea);
+  device.destroy();
+  await assert.rejects(async () => { for (;;) { other.poll(); await new Promise(resolve => setTimeout(resolve)); } }, { name: "DeviceLostError" });
+  assert.deepEqual(other.saveMemory(), tea);
+  await other.close();
 });
 
 test("core: abort between two polls, then the next request", async () => {

@@ -67,6 +67,43 @@ test("engine: loop gives the tokens of greedy for W = 1, 2, 4, 8, and the native
   assert.equal(answer.usage.prompt_tokens, same.usage.prompt_tokens);
 });
 
+test("engine: tree gives the tokens of greedy for widths 2 and 8, W = 1 and 4, whatever is remembered", async () => {
+  const { greedy, trees, alone, again, other, stats, refused } = await page.evaluate(async ({ prompt, max_tokens }) => {
+    const ask = (request = {}) => engine.completions.create({ prompt, max_tokens, ignore_eos: true, mode: "tree", ...request });
+    const greedy = await tokensOf({ prompt, max_tokens, mode: "greedy", memory: "off" });
+    await engine.memory.clear();
+    const trees = [];
+    for (const width of [2, 8]) {
+      await engine.prepare({ mode: "tree", width });
+      for (const window of [1, 4]) trees.push(await ask({ width, window, memory: "off" }));
+    }
+    const alone = await ask({ conversation: "one" });
+    const again = await ask({ conversation: "two" });
+    const other = await ask({ conversation: "three", scope: "conversation" });
+    const bytes = await engine.memory.save();
+    await engine.memory.clear("two");
+    await engine.memory.clear();
+    const stats = [await engine.stats()];
+    await engine.memory.load(bytes);
+    stats.push(await engine.stats());
+    const refused = [await outcome(engine.memory.load(bytes.subarray(1))), await outcome(engine.memory.load("x"))];
+    return { greedy, trees, alone, again, other, stats, refused };
+  }, { prompt: prompts[1], max_tokens: N });
+  assert.deepEqual([...trees, alone, again, other].map(answer => answer.token_ids), Array(7).fill(greedy));
+  assert.deepEqual(trees.map(({ timing: t }) => [t.mode, t.width, t.window]), [["tree", 2, 1], ["tree", 2, 4], ["tree", 8, 1], ["tree", 8, 4]]);
+  const accepted = ({ usage }) => usage.completion_tokens_details.accepted_prediction_tokens;
+  for (const { usage, timing } of [...trees, alone, again, other]) {
+    const { accepted_prediction_tokens: yes, rejected_prediction_tokens: no } = usage.completion_tokens_details;
+    assert.ok(yes >= 0 && no >= 0);
+    assert.equal(timing.tau, N / timing.steps);
+    assert.ok(timing.steps + yes >= N, "a step yields the token it would without drafts, and those accepted");
+  }
+  assert.ok(accepted(again) > accepted(alone), `${accepted(again)} drafts accepted with the answer in memory, ${accepted(alone)} without`);
+  assert.equal(accepted(other), accepted(alone), "a conversation of its own does not see it");
+  assert.deepEqual(stats.map(s => s.memory_tokens), [0, 3 * (N + 8)]);
+  assert.deepEqual(refused.map(r => [r.name, r.typed]), Array(2).fill(["ArgumentError", true]));
+});
+
 test("engine: a chat completion in OpenAI's shape", async () => {
   const { whole, chunks } = await page.evaluate(async () => {
     const request = { messages: [{ role: "system", content: "s" }, { role: "user", content: "u" }], page: "p", max_tokens: 12, ignore_eos: true, model: "tiny-model" };
@@ -353,7 +390,7 @@ test("engine: bad files give their error, and one line", async () => {
     return Array.fromAsync((await root.getDirectoryHandle("forerun-models", { create: true })).keys());
   });
   assert.deepEqual(entries, [], "nothing bad stays in the cache");
-  const wrong = await page.evaluate(async () => [await outcome(Forerun.load(5)), await outcome(Forerun.load("/x", { mode: "tree" })), await outcome(Forerun.load("/x", { context: -1 })), await outcome(Forerun.load("/x", { context: 2 ** 32 + 64 }))]);
+  const wrong = await page.evaluate(async () => [await outcome(Forerun.load(5)), await outcome(Forerun.load("/x", { mode: "fast" })), await outcome(Forerun.load("/x", { context: -1 })), await outcome(Forerun.load("/x", { context: 2 ** 32 + 64 }))]);
   for (const end of wrong) assert.equal(end.name, "ArgumentError");
 });
 

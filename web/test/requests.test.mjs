@@ -6,7 +6,8 @@ import { source } from "./helpers.mjs";
 
 const { chatCall, completionCall, checkDefaults, tokenIds } = await source("requests");
 const { withPage } = await source("page");
-const defaults = { mode: "loop", window: 0 };
+const defaults = { mode: "loop", window: 0, width: 0, memory: "session" };
+const plain = { width: 0, conversation: "", scope: "ALL" };
 const user = content => [{ role: "user", content }];
 const refuses = (request, pattern, call = chatCall) => assert.throws(() => call(request, defaults), e => {
   assert.equal(e.name, "ArgumentError");
@@ -16,14 +17,14 @@ const refuses = (request, pattern, call = chatCall) => assert.throws(() => call(
 });
 
 test("requests: defaults", () => {
-  const { prompt, request } = chatCall({ messages: user("hi") }, { mode: "greedy", window: 3 });
+  const { prompt, request } = chatCall({ messages: user("hi") }, { mode: "greedy", window: 3, width: 0, memory: "session" });
   assert.deepEqual(prompt, { kind: "chat", messages: user("hi") });
-  assert.deepEqual(request, { mode: "GREEDY", maxTokens: 0, window: 3, stop: [], ignoreEos: false });
+  assert.deepEqual(request, { ...plain, mode: "GREEDY", maxTokens: 0, window: 3, stop: [], ignoreEos: false });
 });
 
 test("requests: options pass through", () => {
   const { request } = chatCall({ messages: user("hi"), max_tokens: 5, stop: "x", mode: "loop", window: 8, ignore_eos: true, temperature: 0, model: "any" }, defaults);
-  assert.deepEqual(request, { mode: "LOOP", maxTokens: 5, window: 8, stop: ["x"], ignoreEos: true });
+  assert.deepEqual(request, { ...plain, mode: "LOOP", maxTokens: 5, window: 8, stop: ["x"], ignoreEos: true });
   assert.equal(chatCall({ messages: user("hi"), max_completion_tokens: 7, max_tokens: null, stop: null }, defaults).request.maxTokens, 7);
 });
 
@@ -38,7 +39,7 @@ test("requests: what is not supported is refused by name", () => {
   refuses({ messages: user("hi"), response_format: { type: "json_object" } }, /response_format/);
   refuses({ messages: user("hi"), seed: 4 }, /seed/);
   refuses({ messages: user("hi"), maxTokens: 4 }, /maxTokens/);
-  refuses({ messages: user("hi"), mode: "tree" }, /mode.*tree/);
+  refuses({ messages: user("hi"), mode: "adaptive" }, /mode.*adaptive.*"tree"/);
   refuses({ messages: [{ role: "user", content: "x", tool_calls: [] }] }, /tool_calls/);
 });
 
@@ -60,9 +61,31 @@ test("requests: malformed ones are refused with the place", () => {
   refuses({ prompt: [] }, /prompt/, completionCall);
   refuses({ prompt: [1, -2] }, /-2/, completionCall);
   refuses({ prompt: "x", page: "y" }, /page/, completionCall);
-  assert.throws(() => checkDefaults("fast", undefined), /mode/);
-  assert.throws(() => checkDefaults(undefined, 99), /window/);
+  assert.throws(() => checkDefaults({ mode: "fast" }), /mode/);
+  assert.throws(() => checkDefaults({ window: 99 }), /window/);
+  assert.throws(() => checkDefaults({ width: 5 }), /width/);
+  assert.throws(() => checkDefaults({ memory: "persistent" }), /persistent/);
   assert.throws(() => tokenIds("it", [NaN]), /it holds/);
+});
+
+test("requests: trees and memory", () => {
+  const { request } = chatCall({ messages: user("hi"), mode: "tree", width: 16, conversation: "tea", scope: "conversation" }, defaults);
+  assert.deepEqual([request.mode, request.width, request.conversation, request.scope], ["TREE", 16, "tea", "CONVERSATION"]);
+  const scopeOf = (request, memory) => chatCall({ messages: user("hi"), ...request }, { ...defaults, memory }).request.scope;
+  assert.equal(scopeOf({}, "session"), "ALL");
+  assert.equal(scopeOf({ memory: "off", scope: "conversation" }, "session"), "NONE");
+  assert.equal(scopeOf({}, "off"), "NONE");
+  assert.equal(scopeOf({ memory: "session" }, "off"), "ALL");
+  assert.equal(chatCall({ messages: user("hi"), mode: "tree" }, { ...defaults, width: 4 }).request.width, 4);
+  assert.deepEqual(checkDefaults({ mode: "tree", width: 32, memory: "off" }), { mode: "tree", window: 0, width: 32, memory: "off" });
+  assert.deepEqual(checkDefaults({}), defaults);
+  for (const width of [1, 3, 12, 64, "8", 2.5]) refuses({ messages: user("hi"), mode: "tree", width }, /"width" must be/);
+  refuses({ messages: user("hi"), memory: "persistent" }, /persistent.*not supported yet.*save\(\)/);
+  refuses({ messages: user("hi"), memory: true }, /memory.*true/);
+  refuses({ messages: user("hi"), scope: "page" }, /scope.*page/);
+  refuses({ messages: user("hi"), conversation: "" }, /conversation.*empty/);
+  refuses({ messages: user("hi"), conversation: 4 }, /conversation/);
+  refuses({ messages: user("hi"), conversation: "a\0b" }, /NUL/);
 });
 
 test("requests: content in parts", () => {

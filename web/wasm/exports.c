@@ -29,8 +29,13 @@ EXPORT("poll") int web_poll(fr_engine *);
 EXPORT("device_lost") void web_device_lost(fr_engine *, const char *message);
 EXPORT("device_error") void web_device_error(fr_engine *, const char *message);
 EXPORT("generate")
-int web_generate(fr_engine *, const uint32_t *ids, size_t n, int mode, uint32_t max_tokens, uint32_t window, const char *const *stop,
-                 size_t n_stop, bool ignore_eos);
+int web_generate(fr_engine *, const uint32_t *ids, size_t n, int mode, uint32_t max_tokens, uint32_t window, uint32_t width,
+                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope);
+EXPORT("prepare") int web_prepare(fr_engine *, int mode, uint32_t width);
+EXPORT("clear_memory") void web_clear_memory(fr_engine *);
+EXPORT("clear_conversation") void web_clear_conversation(fr_engine *, const char *conversation);
+EXPORT("save_memory") size_t web_save_memory(fr_engine *, void *bytes, size_t room);
+EXPORT("load_memory") int web_load_memory(fr_engine *, const void *bytes, size_t size);
 EXPORT("abort") void web_abort(fr_engine *);
 EXPORT("reset") void web_reset(fr_engine *);
 EXPORT("take_text") size_t web_take_text(fr_engine *, char *out, size_t size);
@@ -111,18 +116,42 @@ void web_device_error(fr_engine *e, const char *message)
     fr_device_error(e, message);
 }
 
-int web_generate(fr_engine *e, const uint32_t *ids, size_t n, int mode, uint32_t max_tokens, uint32_t window, const char *const *stop,
-                 size_t n_stop, bool ignore_eos)
+int web_generate(fr_engine *e, const uint32_t *ids, size_t n, int mode, uint32_t max_tokens, uint32_t window, uint32_t width,
+                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope)
 {
     const fr_request request = {
         .mode = (fr_mode)mode,
         .max_tokens = max_tokens,
         .window = window,
+        .width = width,
         .stop = stop,
         .n_stop = n_stop,
         .ignore_eos = ignore_eos,
+        .conversation = fr_conversation(conversation),
+        .scope = (fr_scope)scope,
     };
     return (int)fr_generate(e, ids, n, &request);
+}
+int web_prepare(fr_engine *e, int mode, uint32_t width)
+{
+    return (int)fr_prepare(e, (fr_mode)mode, width);
+}
+
+void web_clear_memory(fr_engine *e)
+{
+    fr_clear_memory(e);
+}
+void web_clear_conversation(fr_engine *e, const char *conversation)
+{
+    fr_clear_conversation(e, fr_conversation(conversation));
+}
+size_t web_save_memory(fr_engine *e, void *bytes, size_t room)
+{
+    return fr_save_memory(e, bytes, room);
+}
+int web_load_memory(fr_engine *e, const void *bytes, size_t size)
+{
+    return (int)fr_load_memory(e, bytes, size, NULL);
 }
 
 void web_abort(fr_engine *e)
