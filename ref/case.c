@@ -1,4 +1,5 @@
 #include "ref/case.h"
+#include "spec/draft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,26 +110,81 @@ static void edge_tokens(const rig *r, uint32_t *tokens, uint32_t count, uint32_t
     }
 }
 
+/* Two tokens in a random order, so that there is much to match, now and then a third. */
+static void few_tokens(uint32_t *tokens, uint32_t n, uint64_t seed)
+{
+    for (uint32_t i = 0; i < n; i++)
+        tokens[i] = rig_random(seed, i) % 16 ? 7 + rig_random(seed, i) / 16 % 2 : 9;
+}
+
+/* Runs of some ten tokens, with a break behind each. */
+static void few_runs(uint32_t *memory, uint32_t n, uint64_t seed)
+{
+    few_tokens(memory, n, seed);
+    for (uint32_t i = 0; i < n; i++)
+        if (rig_random(seed + 1, i) % 10 == 0)
+            memory[i] = FR_DRAFT_BREAK;
+}
+
+/* What the step finds, `was`, into the device too. */
+static void set_up(checker *c, const case_step *s, uint32_t number)
+{
+    rig *r = c->rig;
+    rig_scramble(r, &c->was, number + 1);
+    fr_gpu_Control *control = rig_control(r, &c->was);
+    uint32_t *tokens = rig_tokens(r, &c->was);
+    control->pos = s->pos;
+    control->end = s->pos + (s->tree ? 1 : s->count) + s->more;
+    control->finished = s->finished;
+    control->memory = s->memory;
+    control->steps = FR_STATS - 2 + number;
+    control->emitted = FR_RING - 4;
+    fr_forward_set_memory(r->forward, tokens + r->shape->memory_at, s->memory);
+    if (s->drafted) {
+        few_tokens(tokens, s->pos + 1, number);
+        few_runs(tokens + r->shape->memory_at, s->memory, number + 1);
+    } else if (s->tree) {
+        edge_tokens(r, tokens + s->pos, 1, number);
+        rig_plant_tree(r, &c->was, s->shape, s->count, number);
+        edge_tokens(r, rig_tree(r, &c->was)->token, s->count, number);
+    } else {
+        edge_tokens(r, tokens + s->pos, s->count, number);
+    }
+    rig_write(r, &c->was);
+}
+
+/* A tree that is planted takes the place of the one that its step would draft. */
+static bool drafts(const char *kernel)
+{
+    return !strcmp(kernel, "draft_match") || !strcmp(kernel, "draft_tree");
+}
+
 static bool run_step(checker *c, const kernel_case *k, uint32_t number, uint32_t *dispatches)
 {
     rig *r = c->rig;
     const case_step *s = &k->steps[number];
-    const uint32_t nodes = s->wide ? fr_forward_prefill_nodes(r->forward) : 1, positions = s->pos + s->count;
+    const uint32_t nodes = s->tree ? s->tree : s->wide ? fr_forward_prefill_nodes(r->forward) : 1;
+    const uint32_t positions = s->tree ? s->pos + 1 + FR_DRAFT_DEPTH : s->pos + s->count;
     char name[96];
-    snprintf(name, sizeof name, "%s, step %u (%u tokens at %u)", k->name, number, s->count, s->pos);
+    if (s->tree)
+        snprintf(name, sizeof name, "%s, step %u (tree of %u at %u)", k->name, number, nodes, s->pos);
+    else
+        snprintf(name, sizeof name, "%s, step %u (%u tokens at %u)", k->name, number, s->count, s->pos);
     if (!rig_prepare(r, nodes, s->tail))
         return false;
-    rig_scramble(r, &c->was, number + 1);
-    fr_gpu_Control *control = rig_control(r, &c->was);
-    control->pos = s->pos;
-    control->end = positions + s->more;
-    control->finished = s->finished;
-    edge_tokens(r, rig_tokens(r, &c->was) + s->pos, s->count, number);
-    rig_write(r, &c->was);
-    for (uint32_t i = 0; i < fr_forward_trace_count(r->forward, nodes, s->tail); i++, (*dispatches)++) {
+    set_up(c, s, number);
+    for (uint32_t i = 0; i < fr_forward_trace_count(r->forward, nodes, s->tail); i++) {
+        const char *kernel = fr_forward_trace(r->forward, nodes, s->tail, i, positions).kernel;
+        if (!s->drafted && drafts(kernel))
+            continue;
+        if (!strcmp(kernel, "accept") && !s->finished) {
+            rig_choose_path(r, &c->was, rig_head_tiles(r, nodes, s->tail), number);
+            rig_write(r, &c->was);
+        }
         if (!checker_run(c, name, nodes, s->tail, i, positions))
             return false;
         checker_next(c);
+        ++*dispatches;
     }
     return true;
 }
@@ -138,7 +194,7 @@ bool kernel_case_steps(rig *r, const kernel_case *k, uint32_t *dispatches)
     checker c;
     bool ok = checker_open(&c, r);
     for (uint32_t i = 0; ok && i < CASE_STEPS; i++)
-        ok = !k->steps[i].count || run_step(&c, k, i, dispatches);
+        ok = (!k->steps[i].count && !k->steps[i].tree) || run_step(&c, k, i, dispatches);
     checker_close(&c);
     return ok;
 }

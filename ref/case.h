@@ -2,14 +2,18 @@
 #ifndef FR_REF_CASE_H
 #define FR_REF_CASE_H
 
-#include "ref/rig.h"
+#include "ref/trees.h"
 
-enum { CASE_STEPS = 12 }; /* at most */
+enum { CASE_STEPS = 24 }; /* at most */
 
 typedef struct case_step {
     uint32_t pos;    /* tokens in the cache */
-    uint32_t count;  /* tokens to process */
+    uint32_t count;  /* tokens to process, or nodes of a tree that is planted */
     bool wide;       /* the prefill bucket, else N = 1 */
+    uint32_t tree;   /* N of a tree, with FR_TAIL_TREE */
+    rig_shape shape; /* of a tree that is planted */
+    bool drafted;    /* the step drafts its tree itself, out of few different tokens */
+    uint32_t memory; /* tokens of session memory then */
     fr_tail tail;
     uint32_t more;   /* tokens behind these that are known but not for this step */
     uint32_t finished; /* Control.finished */
@@ -19,7 +23,7 @@ typedef struct kernel_case {
     const char *name; /* "types.q4_1" */
     rig_options options;
     bool quick;       /* part of the self-test */
-    case_step steps[CASE_STEPS]; /* those with a count of 0 are left out */
+    case_step steps[CASE_STEPS]; /* those of no tokens and no tree are left out */
 } kernel_case;
 
 extern const kernel_case kernel_cases[]; /* ended by {0} */

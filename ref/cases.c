@@ -11,6 +11,26 @@
 #define PROMPTS STEP(0, 32, WIDE, NONE, .more = 3), STEP(32, 5, WIDE, EMIT), STEP(1, 31, WIDE, NONE), STEP(95, 1, WIDE, EMIT)
 #define TOKENS STEP(0, 1, EMIT), STEP(31, 1, EMIT), STEP(32, 1, EMIT, .more = 1), STEP(64, 1, EMIT)
 #define SCORES STEP(63, 2, WIDE, SCORE), STEP(33, 1, SCORE)
+/* Trees of every bucket, as wide as it is and narrower, where the root or the drafts begin a chunk; and those that the step drafts itself,
+ * with session memory of several slices, and where the cache ends. */
+#define TREE(n, at, nodes, of) {.tail = FR_TAIL_TREE, .tree = n, .pos = at, .count = nodes, .shape = RIG_##of}
+#define DRAFT(n, ...) {.tail = FR_TAIL_TREE, .tree = n, .drafted = true, .pos = __VA_ARGS__}
+#define TREES_2 TREE(2, 0, 2, CHAIN), TREE(2, 31, 2, CHAIN), TREE(2, 63, 1, STAR)
+#define TREES_4 TREE(4, 0, 4, BUSHY), TREE(4, 30, 4, CHAIN), TREE(4, 61, 3, STAR)
+#define TREES_8 TREE(8, 28, 8, DEEP), TREE(8, 62, 5, BUSHY)
+#define TREES_16 TREE(16, 29, 16, DEEP), TREE(16, 65, 11, BUSHY)
+#define TREES_32 TREE(32, 28, 32, DEEP), TREE(32, 60, 32, BUSHY), TREE(32, 31, 19, CHAIN)
+#define TREE_MODEL                                                                                                                         \
+    {.arch = "qwen2",                                                                                                                      \
+     .type = "q4_0",                                                                                                                       \
+     .up_type = "q4_1",                                                                                                                    \
+     .head_type = "q8_0",                                                                                                                  \
+     .dim = 128,                                                                                                                           \
+     .heads = 4,                                                                                                                           \
+     .kv_heads = 2,                                                                                                                        \
+     .ffn = 288,                                                                                                                           \
+     .context = 8192}
+
 /* A finished request: no kernel may write anything. */
 #define FINISHED STEP(40, 3, WIDE, EMIT, .finished = FR_RUN_END), STEP(40, 1, EMIT, .finished = FR_RUN_LIMIT)
 
@@ -19,7 +39,7 @@ const kernel_case kernel_cases[] = {
     {"llama.q8_0",
      {.model = {.type = "q8_0", .dim = 64, .heads = 2, .ffn = 96, .vocab = 331}, .context = 128},
      true,
-     {PROMPTS, TOKENS, SCORES, FINISHED}},
+     {PROMPTS, TOKENS, SCORES, FINISHED, TREES_8, DRAFT(8, 66, .memory = 600)}},
     /* SmolLM2's layer: groups of 3 heads, 18 blocks a row in 6 leaves */
     {"llama.q4_1",
      {.model = {.type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416, .vocab = 300},
@@ -81,5 +101,16 @@ const kernel_case kernel_cases[] = {
       .gpu_tiles = true},
      false,
      {TOKENS, STEP(20, 70, WIDE, EMIT)}},
+    /* trees, with matrices of all types: the kernels of CPU adapters */
+    {"tree.cpu",
+     {.model = TREE_MODEL, .context = 4100},
+     false,
+     {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, DRAFT(8, 50), DRAFT(32, 66, .memory = 1500), DRAFT(32, 4120), DRAFT(4, 0),
+      DRAFT(8, 33, .finished = FR_RUN_END)}},
+    /* and those of GPUs: leaves in many lanes, fewer the wider the tree; matrices in several parts */
+    {"tree.gpu",
+     {.model = TREE_MODEL, .context = 4100, .pool_bytes = 32768, .gpu_tiles = true},
+     false,
+     {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, DRAFT(16, 61, .memory = 700)}},
     {0},
 };

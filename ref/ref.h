@@ -30,6 +30,13 @@ typedef struct ref_words {
 
 typedef enum ref_buffer { REF_ACT, REF_WORK, REF_STATE, REF_KV, REF_BUFFERS } ref_buffer;
 
+enum { /* words of the state, where the parts behind the control block begin */
+       REF_RING_AT = sizeof(fr_gpu_Control) / 4,
+       REF_STATS_AT = REF_RING_AT + FR_RING,
+       REF_TREE_AT = REF_STATS_AT + 3 * FR_STATS,
+       REF_TOKENS_AT = REF_TREE_AT + sizeof(fr_gpu_Tree) / 4
+};
+
 /* One dispatch, in the words of the model: which layer, matrix and part it is for. Twins find weights through weights.h, not through the
  * parameters that the kernel gets, so these are checked too. */
 typedef struct ref_step {
@@ -48,6 +55,8 @@ typedef struct ref_step {
     bool down;                    /* residual: of the hidden layer, else of attention */
     bool every_node;              /* head: all nodes, else the last */
     bool emit;                    /* advance: the step had a head */
+    bool tree;                    /* the nodes are a tree of drafts, else a chain */
+    uint32_t kv_layers;           /* compact: layers of the cache buffer at hand */
     bool fused;                   /* the adapter's fma() rounds once; WGSL also allows twice, if only everywhere */
     ref_words buffers[REF_BUFFERS];
 } ref_step;
@@ -62,6 +71,10 @@ void ref_gateup(ref_step *);
 void ref_head(ref_step *);
 void ref_score(ref_step *);
 void ref_advance(ref_step *);
+void ref_match(ref_step *);   /* draft_match; its part of the definition is in ref_draft.h */
+void ref_tree(ref_step *);    /* draft_tree */
+void ref_accept(ref_step *);
+void ref_compact(ref_step *);
 
 /* Cosine and sine of pair i at a position, as the rope table holds them. */
 void ref_rope(const fr_config *, const float *factors, uint32_t position, uint32_t pair, float out[2]);
@@ -88,9 +101,15 @@ static inline double ref_exp_freedom(double x)
 
 float ref_fma(const ref_step *, float a, float b, float c); /* a b + c as the adapter computes it */
 uint32_t ref_control(const ref_step *, size_t offset); /* a u32 of Control by its offset in bytes */
+void ref_put_control(ref_step *, size_t offset, uint32_t);
+const fr_gpu_Tree *ref_tree_was(const ref_step *);
+/* Nodes of the step. In a tree all but the token follows from the parents alone, not from the paths that the kernels read. */
 uint32_t ref_node_count(const ref_step *);
-uint32_t ref_position(const ref_step *, uint32_t node);
+uint32_t ref_depth(const ref_step *, uint32_t node);    /* 0 for the root, and for every node of a chain */
+uint32_t ref_position(const ref_step *, uint32_t node); /* in the text */
 uint32_t ref_token(const ref_step *, uint32_t node);
+uint32_t ref_slot(const ref_step *, uint32_t node);                       /* place in the cache */
+uint32_t ref_slot_of(const ref_step *, uint32_t node, uint32_t position); /* place of its ancestor, or of itself */
 /* Index, in f16, of a dimension of a key or value in the cache buffer: [layer][keys, values][kv head], values [slot][dimension], keys
  * [slot / 32][dimension / 8][slot % 32][dimension % 8]. */
 size_t ref_cache_at(const ref_step *, bool value, uint32_t kv_head, uint32_t slot, uint32_t d);

@@ -15,22 +15,22 @@ typedef struct chunk {
     ref_near value[MOST_DIM];
 } chunk;
 
-/* Dimension d of a position's key or value, of the key head that serves a query head. */
-static float cached(const ref_step *s, bool value, uint32_t head, uint32_t position, uint32_t d)
+/* Dimension d of a slot's key or value, of the key head that serves a query head. */
+static float cached(const ref_step *s, bool value, uint32_t head, uint32_t slot, uint32_t d)
 {
     const fr_config *c = s->config;
-    const size_t at = ref_cache_at(s, value, head / (c->n_heads / c->n_kv_heads), position, d);
+    const size_t at = ref_cache_at(s, value, head / (c->n_heads / c->n_kv_heads), slot, d);
     return ref_from_half(s->buffers[REF_KV].was[at / 2] >> (at % 2 ? 16 : 0) & 0xffff);
 }
 
 /* Four sums, over the dimensions that are equal modulo 4. */
-static float score(const ref_step *s, uint32_t node, uint32_t head, uint32_t position)
+static float score(const ref_step *s, uint32_t node, uint32_t head, uint32_t slot)
 {
     const uint32_t dim = s->config->head_dim;
     const size_t query = ((size_t)node * s->config->n_heads + head) * dim;
     float sum[4] = {0};
     for (uint32_t d = 0; d < dim; d++)
-        sum[d % 4] = ref_fma(s, cached(s, false, head, position, d), ref_work_was(s, s->shape->q_at, query + d), sum[d % 4]);
+        sum[d % 4] = ref_fma(s, cached(s, false, head, slot, d), ref_work_was(s, s->shape->q_at, query + d), sum[d % 4]);
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
@@ -51,12 +51,12 @@ static ref_near exponentials(const float *scores, uint32_t n, float max, ref_nea
 }
 
 /* Dimension d of the weighted values: a chain of fma over each quarter's positions, then a tree over the quarters. */
-static ref_near weighted(const ref_step *s, uint32_t head, uint32_t first, uint32_t n, uint32_t d, const ref_near *weight)
+static ref_near weighted(const ref_step *s, uint32_t head, const uint32_t *slots, uint32_t n, uint32_t d, const ref_near *weight)
 {
     float quarter[4] = {0};
     double freedom = 0;
     for (uint32_t p = 0; p < n; p++) {
-        const float v = cached(s, true, head, first + p, d);
+        const float v = cached(s, true, head, slots[p], d);
         quarter[p / QUARTER] = ref_fma(s, weight[p].v, v, quarter[p / QUARTER]);
         freedom += fabs((double)v) * (weight[p].e + chunk_rounding * (double)weight[p].v);
     }
@@ -67,16 +67,18 @@ static ref_near weighted(const ref_step *s, uint32_t head, uint32_t first, uint3
 static void attend_chunk(const ref_step *s, uint32_t node, uint32_t head, uint32_t first, chunk *out)
 {
     const uint32_t left = ref_position(s, node) + 1 - first, n = left < REF_CHUNK ? left : REF_CHUNK;
+    uint32_t slots[REF_CHUNK];
     float scores[REF_CHUNK];
     ref_near weight[REF_CHUNK];
     out->max = -INFINITY;
     for (uint32_t p = 0; p < n; p++) {
-        scores[p] = score(s, node, head, first + p);
+        slots[p] = ref_slot_of(s, node, first + p);
+        scores[p] = score(s, node, head, slots[p]);
         out->max = fmaxf(out->max, scores[p]);
     }
     out->sum = exponentials(scores, n, out->max, weight);
     for (uint32_t d = 0; d < s->config->head_dim; d++)
-        out->value[d] = weighted(s, head, first, n, d, weight);
+        out->value[d] = weighted(s, head, slots, n, d, weight);
 }
 
 /* Places of a chunk's result for one node and head. */

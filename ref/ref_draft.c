@@ -26,16 +26,21 @@ static uint32_t match_in_sequence(const fr_draft_corpus *c, uint32_t at)
     return m;
 }
 
+uint32_t ref_draft_key(const fr_draft_corpus *c, uint32_t place)
+{
+    const bool in_memory = place < c->count;
+    const uint32_t m = in_memory ? match_in_memory(c, place) : match_in_sequence(c, place - c->count);
+    return m == 0 || (in_memory && memory_token(c, place) == FR_DRAFT_BREAK) ? 0 : m << FR_DRAFT_PLACE_BITS | place;
+}
+
 uint32_t ref_draft_match(const fr_draft_corpus *c, uint32_t keys[FR_DRAFT_CANDIDATES])
 {
     /* From the latest place to the first, so every list is in the order of the keys. */
     uint32_t lists[FR_DRAFT_ORDERS + 1][FR_DRAFT_CANDIDATES], sizes[FR_DRAFT_ORDERS + 1] = {0};
     for (uint32_t place = c->count + c->n; place-- > 0;) {
-        const bool in_memory = place < c->count;
-        const uint32_t m = in_memory ? match_in_memory(c, place) : match_in_sequence(c, place - c->count);
-        if (m == 0 || sizes[m] == FR_DRAFT_CANDIDATES || (in_memory && memory_token(c, place) == FR_DRAFT_BREAK))
-            continue;
-        lists[m][sizes[m]++] = m << FR_DRAFT_PLACE_BITS | place;
+        const uint32_t key = ref_draft_key(c, place), m = key >> FR_DRAFT_PLACE_BITS;
+        if (key && sizes[m] < FR_DRAFT_CANDIDATES)
+            lists[m][sizes[m]++] = key;
     }
     uint32_t n = 0;
     for (uint32_t m = FR_DRAFT_ORDERS; m > 0; m--)

@@ -4,6 +4,8 @@
 
 #include "spec/draft.h"
 
+/* Key of the position at this place; 0: no candidate. */
+uint32_t ref_draft_key(const fr_draft_corpus *, uint32_t place);
 /* Keys of the candidates, largest first; returns how many. */
 uint32_t ref_draft_match(const fr_draft_corpus *, uint32_t keys[FR_DRAFT_CANDIDATES]);
 

@@ -100,7 +100,7 @@ static void put_query(ref_step *s, uint32_t node, uint32_t row, ref_near x)
 static void put_cache(ref_step *s, uint32_t node, bool value, uint32_t row, ref_near x)
 {
     const uint32_t dim = s->config->head_dim;
-    ref_put_half(&s->buffers[REF_KV], ref_cache_at(s, value, row / dim, ref_position(s, node), row % dim), x);
+    ref_put_half(&s->buffers[REF_KV], ref_cache_at(s, value, row / dim, ref_slot(s, node), row % dim), x);
 }
 
 void ref_qkv(ref_step *s)

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ref/ref.h"
+#include "spec/draft.h"
 
 /* The logit nearest to -infinity that the kernels know: what stands where there is none. */
 static const float no_logit = -3.4e38f;
@@ -89,11 +90,6 @@ void ref_score(ref_step *s)
 
 /* ---- the end of a step ---- */
 
-static void put_control(ref_step *s, size_t offset, uint32_t value)
-{
-    ref_put_bits(&s->buffers[REF_STATE], offset / 4, value);
-}
-
 static bool ends_the_turn(const ref_step *s, uint32_t token)
 {
     for (uint32_t i = 0; i < ref_control(s, offsetof(fr_gpu_Control, n_ends)); i++)
@@ -102,16 +98,20 @@ static bool ends_the_turn(const ref_step *s, uint32_t token)
     return false;
 }
 
+static bool is_logit(float value)
+{
+    return isfinite(value) && value != no_logit;
+}
+
 static void append(ref_step *s, uint32_t token)
 {
-    const size_t ring = sizeof(fr_gpu_Control) / 4, tokens = ring + FR_RING;
     const uint32_t end = ref_control(s, offsetof(fr_gpu_Control, end)), emitted = ref_control(s, offsetof(fr_gpu_Control, emitted));
-    ref_put_bits(&s->buffers[REF_STATE], tokens + end, token);
-    ref_put_bits(&s->buffers[REF_STATE], ring + emitted % FR_RING, token);
-    put_control(s, offsetof(fr_gpu_Control, emitted), emitted + 1);
-    put_control(s, offsetof(fr_gpu_Control, end), end + 1);
+    ref_put_bits(&s->buffers[REF_STATE], REF_TOKENS_AT + end, token);
+    ref_put_bits(&s->buffers[REF_STATE], REF_RING_AT + emitted % FR_RING, token);
+    ref_put_control(s, offsetof(fr_gpu_Control, emitted), emitted + 1);
+    ref_put_control(s, offsetof(fr_gpu_Control, end), end + 1);
     if (end + 1 >= ref_control(s, offsetof(fr_gpu_Control, limit)))
-        put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_LIMIT);
+        ref_put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_LIMIT);
 }
 
 void ref_advance(ref_step *s)
@@ -119,15 +119,96 @@ void ref_advance(ref_step *s)
     const uint32_t count = ref_node_count(s), pos = ref_control(s, offsetof(fr_gpu_Control, pos)) + count;
     if (!count)
         return;
-    put_control(s, offsetof(fr_gpu_Control, pos), pos);
+    ref_put_control(s, offsetof(fr_gpu_Control, pos), pos);
     if (!s->emit || pos != ref_control(s, offsetof(fr_gpu_Control, end)))
         return; /* more of the prompt is to come, or nobody asked for a token */
-    put_control(s, offsetof(fr_gpu_Control, steps), ref_control(s, offsetof(fr_gpu_Control, steps)) + 1);
+    ref_put_control(s, offsetof(fr_gpu_Control, steps), ref_control(s, offsetof(fr_gpu_Control, steps)) + 1);
     const best b = best_of_tiles(s, 0);
-    if (!isfinite(b.value) || b.value == no_logit)
-        put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_NOT_FINITE);
+    if (!is_logit(b.value))
+        ref_put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_NOT_FINITE);
     else if (ends_the_turn(s, (uint32_t)b.id))
-        put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_END);
+        ref_put_control(s, offsetof(fr_gpu_Control, finished), FR_RUN_END);
     else
         append(s, (uint32_t)b.id);
+}
+
+/* ---- the end of a step over a tree ---- */
+
+/* The first child of a node that has this token; 0: none. */
+static uint32_t child_with(const ref_step *s, uint32_t node, uint32_t token)
+{
+    for (uint32_t i = 1; i < ref_node_count(s); i++)
+        if ((ref_tree_was(s)->info[i] & 0xff) == node && ref_tree_was(s)->token[i] == token)
+            return i;
+    return 0;
+}
+
+/* What the model says along its own choices, as far as the tree knows them. */
+typedef struct walk {
+    uint32_t tokens[FR_DRAFT_DEPTH + 1], n;
+    uint32_t nodes[FR_DRAFT_DEPTH], accepted; /* drafts that it chose */
+    uint32_t finished;
+} walk;
+
+static walk walk_tree(const ref_step *s)
+{
+    const uint32_t pos = ref_control(s, offsetof(fr_gpu_Control, pos)), limit = ref_control(s, offsetof(fr_gpu_Control, limit));
+    walk w = {0};
+    for (uint32_t node = 0;;) {
+        const best b = best_of_tiles(s, node);
+        if (!is_logit(b.value))
+            w.finished = FR_RUN_NOT_FINITE;
+        else if (ends_the_turn(s, (uint32_t)b.id))
+            w.finished = FR_RUN_END;
+        if (w.finished)
+            return w;
+        w.tokens[w.n++] = (uint32_t)b.id;
+        if (pos + 1 + w.n >= limit)
+            w.finished = FR_RUN_LIMIT;
+        node = w.finished ? 0 : child_with(s, node, (uint32_t)b.id);
+        if (!node)
+            return w;
+        w.nodes[w.accepted++] = node;
+    }
+}
+
+static void put_tree(ref_step *s, size_t offset, uint32_t value)
+{
+    ref_put_bits(&s->buffers[REF_STATE], REF_TREE_AT + offset / 4, value);
+}
+
+static void add_control(ref_step *s, size_t offset, uint32_t more)
+{
+    ref_put_control(s, offset, ref_control(s, offset) + more);
+}
+
+void ref_accept(ref_step *s)
+{
+    ref_words *state = &s->buffers[REF_STATE];
+    const uint32_t count = ref_node_count(s);
+    if (!count) {
+        put_tree(s, offsetof(fr_gpu_Tree, moved), 0);
+        return;
+    }
+    const walk w = walk_tree(s);
+    const uint32_t pos = ref_control(s, offsetof(fr_gpu_Control, pos)), emitted = ref_control(s, offsetof(fr_gpu_Control, emitted));
+    for (uint32_t i = 0; i < w.n; i++) {
+        ref_put_bits(state, REF_TOKENS_AT + pos + 1 + i, w.tokens[i]);
+        ref_put_bits(state, REF_RING_AT + (emitted + i) % FR_RING, w.tokens[i]);
+    }
+    for (uint32_t i = 0; i < w.accepted; i++)
+        put_tree(s, offsetof(fr_gpu_Tree, came_from) + 4 * (size_t)i, w.nodes[i]);
+    put_tree(s, offsetof(fr_gpu_Tree, base), pos);
+    put_tree(s, offsetof(fr_gpu_Tree, moved), w.accepted);
+    const size_t stats = REF_STATS_AT + 3 * (ref_control(s, offsetof(fr_gpu_Control, steps)) % FR_STATS);
+    ref_put_bits(state, stats, count);
+    ref_put_bits(state, stats + 1, w.n);
+    ref_put_bits(state, stats + 2, ref_tree_was(s)->matched);
+    add_control(s, offsetof(fr_gpu_Control, pos), 1 + w.accepted); /* the root and the drafts */
+    ref_put_control(s, offsetof(fr_gpu_Control, end), pos + 1 + w.n);
+    add_control(s, offsetof(fr_gpu_Control, emitted), w.n);
+    add_control(s, offsetof(fr_gpu_Control, steps), 1);
+    add_control(s, offsetof(fr_gpu_Control, drafted), count - 1);
+    add_control(s, offsetof(fr_gpu_Control, accepted), w.accepted);
+    ref_put_control(s, offsetof(fr_gpu_Control, finished), w.finished);
 }

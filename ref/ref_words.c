@@ -132,22 +132,62 @@ uint32_t ref_control(const ref_step *s, size_t offset)
     return s->buffers[REF_STATE].was[offset / 4];
 }
 
+void ref_put_control(ref_step *s, size_t offset, uint32_t value)
+{
+    ref_put_bits(&s->buffers[REF_STATE], offset / 4, value);
+}
+
+const fr_gpu_Tree *ref_tree_was(const ref_step *s)
+{
+    return (const fr_gpu_Tree *)(s->buffers[REF_STATE].was + REF_TREE_AT);
+}
+
 uint32_t ref_node_count(const ref_step *s)
 {
     if (ref_control(s, offsetof(fr_gpu_Control, finished)))
         return 0;
-    const uint32_t waiting = ref_control(s, offsetof(fr_gpu_Control, end)) - ref_control(s, offsetof(fr_gpu_Control, pos));
+    const uint32_t waiting = s->tree ? ref_tree_was(s)->count
+                                     : ref_control(s, offsetof(fr_gpu_Control, end)) - ref_control(s, offsetof(fr_gpu_Control, pos));
     return waiting < s->n ? waiting : s->n;
+}
+
+/* The root's is the root, and so is that of words that are no tree. */
+static uint32_t parent(const ref_step *s, uint32_t node)
+{
+    const uint32_t p = ref_tree_was(s)->info[node] & 0xff;
+    return p < node ? p : 0;
+}
+
+uint32_t ref_depth(const ref_step *s, uint32_t node)
+{
+    uint32_t depth = 0;
+    for (; s->tree && node; node = parent(s, node))
+        depth++;
+    return depth;
 }
 
 uint32_t ref_position(const ref_step *s, uint32_t node)
 {
-    return ref_control(s, offsetof(fr_gpu_Control, pos)) + node;
+    return ref_control(s, offsetof(fr_gpu_Control, pos)) + (s->tree ? ref_depth(s, node) : node);
 }
 
 uint32_t ref_token(const ref_step *s, uint32_t node)
 {
-    return s->buffers[REF_STATE].was[sizeof(fr_gpu_Control) / 4 + FR_RING + ref_position(s, node)];
+    return s->tree ? ref_tree_was(s)->token[node] : s->buffers[REF_STATE].was[REF_TOKENS_AT + ref_position(s, node)];
+}
+
+uint32_t ref_slot(const ref_step *s, uint32_t node)
+{
+    return ref_control(s, offsetof(fr_gpu_Control, pos)) + node;
+}
+
+uint32_t ref_slot_of(const ref_step *s, uint32_t node, uint32_t position)
+{
+    if (!s->tree || position < ref_control(s, offsetof(fr_gpu_Control, pos)))
+        return position;
+    while (ref_position(s, node) > position)
+        node = parent(s, node);
+    return ref_slot(s, node);
 }
 
 float ref_work_was(const ref_step *s, uint32_t at, size_t i)

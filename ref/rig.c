@@ -304,7 +304,12 @@ fr_gpu_Control *rig_control(const rig *r, rig_snapshot *s)
 
 uint32_t *rig_tokens(const rig *r, rig_snapshot *s)
 {
-    return rig_part(r, s, 2) + fr_forward_tokens_offset() / 4;
+    return rig_part(r, s, 2) + REF_TOKENS_AT;
+}
+
+fr_gpu_Tree *rig_tree(const rig *r, rig_snapshot *s)
+{
+    return (fr_gpu_Tree *)(rig_part(r, s, 2) + REF_TREE_AT);
 }
 
 /* ---- dispatches ---- */
@@ -350,6 +355,10 @@ static const named_twin twins[] = {
     {"head", ref_head},
     {"score", ref_score},
     {"advance", ref_advance},
+    {"draft_match", ref_match},
+    {"draft_tree", ref_tree},
+    {"accept", ref_accept},
+    {"compact", ref_compact},
 };
 
 bool rig_describe(rig *r, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions, ref_step *s, void (**twin)(ref_step *))
@@ -369,8 +378,10 @@ bool rig_describe(rig *r, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t
     s->head_rows = head_rows(r, nodes, tail);
     s->chunks = t.x;
     s->down = t.matrix == &layer->down;
-    s->every_node = tail == FR_TAIL_SCORE;
+    s->every_node = tail == FR_TAIL_SCORE || tail == FR_TAIL_TREE;
     s->emit = tail == FR_TAIL_EMIT;
+    s->tree = tail == FR_TAIL_TREE;
+    s->kv_layers = r->config->n_layers - t.layer < r->kv_layers ? r->config->n_layers - t.layer : r->kv_layers;
     s->fused = r->fused;
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
         if (!strcmp(twins[i].kernel, t.kernel)) {

@@ -64,6 +64,7 @@ void rig_write(rig *, const rig_snapshot *); /* sets all of the buffers */
  */
 void rig_scramble(rig *, rig_snapshot *, uint64_t seed);
 fr_gpu_Control *rig_control(const rig *, rig_snapshot *);
+fr_gpu_Tree *rig_tree(const rig *, rig_snapshot *);
 uint32_t *rig_tokens(const rig *, rig_snapshot *);
 
 /* The n-th random word of a seed. */

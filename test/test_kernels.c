@@ -3,44 +3,11 @@
 
 #include "cli/host.h"
 #include "ref/case.h"
+#include "spec/draft.h"
+#include "test/kernels_help.h"
 #include "test/test.h"
 
-static void pump(void *host)
-{
-    fr_host_pump(host);
-}
-
-static rig_host open_host(void)
-{
-    fr_error_text e = {0};
-    fr_host *host = fr_host_open(NULL, &e);
-    CHECK_MSG(host, "%s", e.text);
-    return (rig_host){fr_host_device(host), pump, host};
-}
-
-static void open_rig(rig *r, const rig_host *host, const rig_options *o)
-{
-    CHECK_MSG(rig_open(r, host, o), "%s", r->error.text);
-}
-
 /* ---- the table ---- */
-
-static void run_cases(const char *group)
-{
-    const rig_host host = open_host();
-    uint32_t n = 0;
-    for (const kernel_case *k = kernel_cases; k->name; k++) {
-        fr_error_text e = {0};
-        uint32_t dispatches;
-        if (strncmp(k->name, group, strlen(group)))
-            continue;
-        CHECK_MSG(kernel_case_run(&host, k, &dispatches, &e), "%s", e.text);
-        printf("  %s: %u dispatches\n", k->name, dispatches);
-        n += dispatches;
-    }
-    CHECK(n > 0);
-    fr_host_close(host.user);
-}
 
 static void llama(void)
 {
@@ -59,7 +26,7 @@ static void pools(void)
 
 /* ---- what twins and comparison can see ---- */
 
-enum { CODES, SCALES, VECTORS, ACT, WORK, KV, SOURCES };
+enum { CODES, SCALES, VECTORS, ACT, WORK, KV, TREE, TOKENS, SOURCES };
 
 typedef struct sight {
     const char *kernel;
@@ -76,6 +43,10 @@ static const sight sights[] = {
     {"gateup", {[CODES] = true, [SCALES] = true, [ACT] = true}},
     {"head", {[CODES] = true, [SCALES] = true, [ACT] = true}},
     {"advance", {[WORK] = true}},
+    {"draft_match", {[TOKENS] = true}},
+    {"draft_tree", {[ACT] = true, [TOKENS] = true}},
+    {"accept", {[WORK] = true, [TREE] = true}},
+    {"compact", {[KV] = true, [TREE] = true}},
 };
 
 static uint32_t *source_of(checker *c, int source, size_t *n)
@@ -92,6 +63,12 @@ static uint32_t *source_of(checker *c, int source, size_t *n)
     case VECTORS:
         *n = r->shape->rope_at + (size_t)r->shape->context * r->config->head_dim;
         return (uint32_t *)r->vectors;
+    case TREE: /* but its size, the words before: of more nodes there is nothing */
+        *n = (sizeof(fr_gpu_Tree) - offsetof(fr_gpu_Tree, came_from)) / 4;
+        return rig_tree(r, &c->was)->came_from;
+    case TOKENS:
+        *n = r->context;
+        return rig_tokens(r, &c->was);
     default:
         *n = rig_words(r, source == ACT ? REF_ACT : source == WORK ? REF_WORK : REF_KV);
         return rig_part(r, &c->was, source == ACT ? REF_ACT : source == WORK ? REF_WORK : REF_KV);
@@ -100,7 +77,7 @@ static uint32_t *source_of(checker *c, int source, size_t *n)
 
 /* Changes a bit of each word of a source, one after the other, until the twin of the dispatch just run disagrees with the kernel because
  * of a word that it has to write: the changed word itself does not count. */
-static bool seen(checker *c, int source, uint32_t index, uint32_t positions)
+static bool seen(checker *c, int source, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
 {
     size_t n;
     uint32_t *words = source_of(c, source, &n);
@@ -110,7 +87,7 @@ static bool seen(checker *c, int source, uint32_t index, uint32_t positions)
         words[i] ^= is_float ? 0x00400000 : 0x04; /* half a float; two steps of a code or a few of an f16 */
         if (source == SCALES || source == KV)
             words[i] ^= 0x0200;
-        CHECK(checker_expect(c, 1, FR_TAIL_EMIT, index, positions));
+        CHECK(checker_expect(c, nodes, tail, index, positions));
         const size_t place = source >= ACT ? (size_t)(words + i - c->was.words) : c->was.n;
         if (place < c->was.n && c->kind[place] == REF_BITS && c->low[place] == words[i])
             c->low[place] = was; /* what the kernel did not touch */
@@ -122,30 +99,47 @@ static bool seen(checker *c, int source, uint32_t index, uint32_t positions)
     return false;
 }
 
+/* The dispatches of a step at position `POS`, one after the other. What the step drafts gives way to a tree that compact has work with. */
+static void see_step(checker *c, uint32_t nodes, fr_tail tail)
+{
+    enum { POS = 40, CHILD = 3, POSITIONS = POS + 1 + FR_DRAFT_DEPTH };
+    static const char *const names[SOURCES] = {"codes", "scales", "vectors", "act", "work", "kv", "the tree", "tokens"};
+    rig *r = c->rig;
+    CHECK(rig_prepare(r, nodes, tail));
+    rig_scramble(r, &c->was, 1);
+    rig_control(r, &c->was)->pos = POS;
+    rig_control(r, &c->was)->end = POS + 1;
+    for (uint32_t i = 0; i <= POS; i++)
+        rig_tokens(r, &c->was)[i] = i % 8;
+    rig_write(r, &c->was);
+    for (uint32_t i = 0; i < fr_forward_trace_count(r->forward, nodes, tail); i++) {
+        const fr_trace t = fr_forward_trace(r->forward, nodes, tail, i, POSITIONS);
+        size_t n = 0;
+        while (n < sizeof sights / sizeof *sights && strcmp(sights[n].kernel, t.kernel))
+            n++;
+        CHECK_MSG(n < sizeof sights / sizeof *sights, "what %s reads is not in the table", t.kernel);
+        if (!strcmp(t.kernel, "embed") && tail == FR_TAIL_TREE)
+            rig_plant_tree(r, &c->was, RIG_STAR, nodes, 1);
+        if (!strcmp(t.kernel, "accept"))
+            rig_choose(r, &c->was, rig_head_tiles(r, nodes, tail), 0, rig_tree(r, &c->was)->token[CHILD]);
+        rig_write(r, &c->was);
+        CHECK_MSG(checker_run(c, "a step", nodes, tail, i, POSITIONS), "%s", r->error.text);
+        for (int k = 0; k < SOURCES; k++)
+            CHECK_MSG(!sights[n].reads[k] || seen(c, k, nodes, tail, i, POSITIONS), "%s: its twin does not look at %s", t.kernel, names[k]);
+        checker_next(c);
+    }
+}
+
 static void see_inputs(const rig_host *host, bool gpu_tiles)
 {
-    static const char *const names[SOURCES] = {"codes", "scales", "vectors", "act", "work", "kv"};
     const rig_options options = {
         .model = {.type = "q4_1", .layers = 1, .dim = 32, .heads = 1, .ffn = 32, .vocab = 260}, .context = 64, .gpu_tiles = gpu_tiles};
     rig r;
     checker c;
     open_rig(&r, host, &options);
-    CHECK(checker_open(&c, &r) && rig_prepare(&r, 1, FR_TAIL_EMIT));
-    rig_scramble(&r, &c.was, 1);
-    rig_control(&r, &c.was)->pos = 40;
-    rig_control(&r, &c.was)->end = 41;
-    rig_write(&r, &c.was);
-    for (uint32_t i = 0; i < fr_forward_trace_count(r.forward, 1, FR_TAIL_EMIT); i++) {
-        const fr_trace t = fr_forward_trace(r.forward, 1, FR_TAIL_EMIT, i, 41);
-        size_t n = 0;
-        while (n < sizeof sights / sizeof *sights && strcmp(sights[n].kernel, t.kernel))
-            n++;
-        CHECK_MSG(n < sizeof sights / sizeof *sights, "what %s reads is not in the table", t.kernel);
-        CHECK_MSG(checker_run(&c, "a step", 1, FR_TAIL_EMIT, i, 41), "%s", r.error.text);
-        for (int k = 0; k < SOURCES; k++)
-            CHECK_MSG(!sights[n].reads[k] || seen(&c, k, i, 41), "%s: its twin does not look at %s", t.kernel, names[k]);
-        checker_next(&c);
-    }
+    CHECK(checker_open(&c, &r));
+    see_step(&c, 1, FR_TAIL_EMIT);
+    see_step(&c, 4, FR_TAIL_TREE);
     checker_close(&c);
     rig_close(&r);
 }
@@ -284,34 +278,15 @@ typedef struct record {
     size_t n, per_token;
 } record;
 
-typedef struct area {
-    bool work;
-    uint32_t at, size; /* vec4, of the first node; words of a node */
-} area;
-
-static void take_node(rig *r, rig_snapshot *s, uint32_t node, uint32_t *out)
-{
-    const fr_config *c = r->config;
-    const uint32_t heads = c->n_heads * c->head_dim;
-    const area areas[] = {
-        {true, r->shape->x_at, c->dim},
-        {false, r->shape->act_x, c->dim / FR_BLOCK * 4 * FR_ACT_FINE},
-        {false, r->shape->act_a, heads / FR_BLOCK * 4 * FR_ACT},
-        {false, r->shape->act_h, c->ffn_dim / FR_BLOCK * 4 * FR_ACT},
-        {true, r->shape->q_at, heads},
-        {true, r->shape->score_at, 4},
-    };
-    for (size_t i = 0; i < sizeof areas / sizeof *areas; i++) {
-        const area *a = &areas[i];
-        memcpy(out, rig_part(r, s, a->work ? REF_WORK : REF_ACT) + 4 * (size_t)a->at + (size_t)node * a->size, 4 * (size_t)a->size);
-        out += a->size;
-    }
-}
-
 static size_t words_per_token(const rig *r)
 {
-    const fr_config *c = r->config;
-    return c->dim + c->dim / FR_BLOCK * 4 * FR_ACT_FINE + (size_t)c->n_heads * c->head_dim / 32 * 44 + c->ffn_dim / 32 * 12 + 4;
+    return words_per_node(r) + 4;
+}
+
+static void take_token(const rig *r, rig_snapshot *s, uint32_t node, uint32_t *out)
+{
+    take_node(r, s, node, out);
+    memcpy(out + words_per_node(r), rig_part(r, s, REF_WORK) + 4 * ((size_t)r->shape->score_at + node), 16);
 }
 
 static void one_step(rig *r, rig_snapshot *s, uint32_t pos, uint32_t count, bool wide, fr_tail tail)
@@ -345,7 +320,7 @@ static record run_text(rig *r, const uint32_t *widths, fr_tail tail)
         const uint32_t count = widths ? *widths++ : 1;
         one_step(r, &s, pos, count, widths != NULL, tail);
         for (uint32_t node = 0; node < count; node++)
-            take_node(r, &s, node, out.words + (pos + node) * out.per_token);
+            take_token(r, &s, node, out.words + (pos + node) * out.per_token);
         pos += count;
     }
     memcpy(out.words + TEXT * out.per_token, rig_part(r, &s, REF_KV), 4 * cache);
@@ -411,6 +386,29 @@ static void prefill_equals_decode(void)
     fr_host_close(host.user);
 }
 
+/* An accepted draft moves in all of them, across a block of slots. */
+static void moves_in_every_buffer(rig *r)
+{
+    enum { N = 4, POS = 30, TAKEN = 3 };
+    checker c;
+    CHECK_MSG(checker_open(&c, r) && rig_prepare(r, N, FR_TAIL_TREE), "%s", r->error.text);
+    rig_scramble(r, &c.was, 9);
+    rig_control(r, &c.was)->pos = POS;
+    rig_control(r, &c.was)->end = POS + 1;
+    rig_plant_tree(r, &c.was, RIG_STAR, N, 9);
+    rig_tree(r, &c.was)->base = POS;
+    rig_tree(r, &c.was)->moved = 1;
+    rig_tree(r, &c.was)->came_from[0] = TAKEN;
+    rig_write(r, &c.was);
+    const uint32_t n = fr_forward_trace_count(r->forward, N, FR_TAIL_TREE);
+    for (uint32_t i = n - r->n_kv; i < n; i++) {
+        CHECK(!strcmp(fr_forward_trace(r->forward, N, FR_TAIL_TREE, i, POS + 9).kernel, "compact"));
+        CHECK_MSG(checker_run(&c, "two buffers", N, FR_TAIL_TREE, i, POS + 9), "%s", r->error.text);
+        checker_next(&c);
+    }
+    checker_close(&c);
+}
+
 /* A cache too large for one binding, 70 MiB a layer where 128 MiB are allowed: other buffers, other places, equal results. */
 static void cache_in_several_buffers(void)
 {
@@ -426,6 +424,8 @@ static void cache_in_several_buffers(void)
         CHECK_INT(r.n_kv, large ? 2 : 1);
         records[large] = run_text(&r, widths, FR_TAIL_NONE);
         records[large].n = TEXT * records[large].per_token; /* the caches have other shapes */
+        if (large)
+            moves_in_every_buffer(&r);
         rig_close(&r);
     }
     check_same("a large context", &records[0], &records[1]);
@@ -441,8 +441,8 @@ const fr_test kernels_tests[] = {
     {"kernels.endings_of_a_step", "next token, end tokens, limit, ring, and logits that are no numbers", endings_of_a_step},
     {"kernels.prefill_equals_decode", "twins agree; steps of any width, tiles and weight layouts give the bits of single tokens",
      prefill_equals_decode},
-    {"kernels.cache_in_several_buffers", "a context whose keys and values need several buffers gives the bits of a small one",
-     cache_in_several_buffers},
+    {"kernels.cache_in_several_buffers",
+     "a context whose keys and values need several buffers gives the bits of a small one; drafts move in each", cache_in_several_buffers},
     {"kernels.twins_see_their_inputs", "a twin disagrees with its kernel where an input is changed", twins_see_their_inputs},
     {"kernels.every_stray_word_is_found", "the comparison finds whatever is out of its range", every_stray_word_is_found},
     {0},

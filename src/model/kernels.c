@@ -179,10 +179,8 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
         fr_kernel_u32(b, "LEVELS", levels);
     }
     fr_kernel_piece(b, l->is_cpu ? "lib/tree_memory" : "lib/tree_registers");
-    fr_kernel_piece(b, t.lanes == 1 ? "lib/lanes_one"
-                       : !shuffles  ? "lib/lanes_workgroup"
-                       : t.t > 1    ? "lib/lanes_subgroup_four"
-                                    : "lib/lanes_subgroup");
+    const char *by_shuffles = t.t > 1 ? "lib/lanes_subgroup_r4t4" : "lib/lanes_subgroup";
+    fr_kernel_piece(b, t.lanes == 1 ? "lib/lanes_one" : shuffles ? by_shuffles : "lib/lanes_workgroup");
 }
 
 /* `size`: vec4u of a block. */

@@ -1,4 +1,4 @@
-// lanes_subgroup.wgsl for sums of four tokens: shuffles take vectors, not matrices.
+// lanes_subgroup.wgsl for four tokens a thread: shuffles take vectors.
 fn sum_lanes(lid: u32, lane: u32, s: Sum) -> Sum {
     var v = s;
     for (var m = 1u; m < LANES; m <<= 1u) {

@@ -1,0 +1,465 @@
+/* test_kernels_tree.c: steps over a tree of drafts. Every kernel against its twin, what a node leaves against decoding its path, and the
+ * drafter on the device against its definition. */
+#include <math.h>
+
+#include "cli/host.h"
+#include "ref/case.h"
+#include "ref/ref_draft.h"
+#include "test/kernels_help.h"
+#include "test/test.h"
+
+/* ---- a node against decoding its path ---- */
+
+enum { TEXT = 100, MOST_NODES = FR_DRAFT_WIDTH };
+
+/* A rig whose cache holds a text, decoded token by token; runs start from there. */
+typedef struct bench {
+    rig *rig;
+    rig_snapshot text, tree, path; /* the cached text; a step over a tree; decoding a path */
+    uint32_t *node[2];             /* what a node leaves in either */
+} bench;
+
+static void write_control(rig *r, uint32_t pos, uint32_t end)
+{
+    const fr_gpu_Control c = {.pos = pos, .end = end, .limit = UINT32_MAX};
+    fr_gpu_write(r->gpu, fr_forward_state(r->forward), 0, &c, sizeof c);
+}
+
+static void write_tokens(rig *r, uint32_t at, const uint32_t *tokens, uint32_t n)
+{
+    fr_gpu_write(r->gpu, fr_forward_state(r->forward), fr_forward_tokens_offset() + 4 * (uint64_t)at, tokens, 4 * (size_t)n);
+}
+
+/* Single steps over these tokens behind the first `pos`, which are cached; the last has a score. The result is in `path`. */
+static void decode(bench *b, uint32_t pos, const uint32_t *tokens, uint32_t n)
+{
+    rig *r = b->rig;
+    write_tokens(r, pos, tokens, n);
+    write_control(r, pos, pos + n);
+    fr_gpu_begin(r->gpu);
+    for (uint32_t i = 0; i < n; i++)
+        fr_forward_step(r->forward, 1, i + 1 < n ? FR_TAIL_NONE : FR_TAIL_SCORE, pos + i + 1);
+    fr_gpu_submit(r->gpu);
+    CHECK_MSG(rig_read(r, &b->path), "%s", r->error.text);
+    CHECK_INT(rig_control(r, &b->path)->pos, pos + n);
+}
+
+static bench open_bench(rig *r)
+{
+    bench b = {.rig = r};
+    uint32_t tokens[TEXT];
+    CHECK(rig_snapshot_new(r, &b.text) && rig_snapshot_new(r, &b.tree) && rig_snapshot_new(r, &b.path));
+    CHECK_MSG(rig_prepare(r, 1, FR_TAIL_NONE) && rig_prepare(r, 1, FR_TAIL_SCORE), "%s", r->error.text);
+    b.node[0] = calloc(2 * words_per_node(r), sizeof(uint32_t));
+    CHECK(b.node[0]);
+    b.node[1] = b.node[0] + words_per_node(r);
+    rig_scramble(r, &b.text, 3);
+    for (uint32_t i = 0; i < TEXT; i++)
+        tokens[i] = rig_random(11, i) % r->config->vocab;
+    rig_write(r, &b.text);
+    decode(&b, 0, tokens, TEXT);
+    memcpy(b.text.words, b.path.words, 4 * b.text.n);
+    return b;
+}
+
+static void close_bench(bench *b)
+{
+    free(b->text.words);
+    free(b->tree.words);
+    free(b->path.words);
+    free(b->node[0]);
+}
+
+/* Records the dispatches of a step from `first` to `last`, by the names of their kernels; NULL: the end. */
+static void run_from(rig *r, uint32_t nodes, const char *first, const char *last, uint32_t positions)
+{
+    bool on = false;
+    fr_gpu_begin(r->gpu);
+    for (uint32_t i = 0; i < fr_forward_trace_count(r->forward, nodes, FR_TAIL_TREE); i++) {
+        const char *kernel = fr_forward_trace(r->forward, nodes, FR_TAIL_TREE, i, positions).kernel;
+        on |= !strcmp(kernel, first);
+        if (on && last && !strcmp(kernel, last))
+            break;
+        if (on)
+            fr_forward_trace_record(r->forward, nodes, FR_TAIL_TREE, i, positions);
+    }
+    fr_gpu_submit(r->gpu);
+}
+
+typedef struct planted {
+    uint32_t bucket, count, pos;
+    rig_shape shape;
+    uint64_t seed;
+} planted;
+
+/* The word with dimensions d and d + 1 of a slot's key or value. */
+static uint32_t cache_word(const rig *r, rig_snapshot *s, uint32_t layer, bool value, uint32_t head, uint32_t slot, uint32_t d)
+{
+    const fr_config *c = r->config;
+    const size_t of_head = (size_t)r->shape->context * c->head_dim, area = 2 * (size_t)(layer % r->kv_layers) + value;
+    const size_t half = (area * c->n_kv_heads + head) * of_head + ref_cache_place(value, c->head_dim, slot, d);
+    return rig_part(r, s, REF_KV + layer / r->kv_layers)[half / 2];
+}
+
+static void same_slot(bench *b, const char *what, uint32_t in_tree, uint32_t in_path)
+{
+    const fr_config *c = b->rig->config;
+    for (uint32_t i = 0; i < c->n_layers * 2 * c->n_kv_heads * c->head_dim / 2; i++) {
+        const uint32_t d = i % (c->head_dim / 2) * 2, head = i / (c->head_dim / 2) % c->n_kv_heads;
+        const uint32_t kind = i / (c->head_dim / 2) / c->n_kv_heads, layer = kind / 2;
+        const uint32_t have = cache_word(b->rig, &b->tree, layer, kind % 2, head, in_tree, d);
+        const uint32_t want = cache_word(b->rig, &b->path, layer, kind % 2, head, in_path, d);
+        CHECK_MSG(have == want, "%s: layer %u, %s of head %u, slot %u, dimension %u: 0x%08x, decoding gives 0x%08x at slot %u", what, layer,
+                  kind % 2 ? "value" : "key", head, in_tree, d, have, want, in_path);
+    }
+}
+
+/* The best of the tiles of a node, as score.wgsl makes it of them. */
+static void score_of_tiles(const float *tile, uint32_t tiles, float out[3])
+{
+    float value = -INFINITY, id = 0, second = -INFINITY;
+    for (uint32_t i = 0; i < tiles; i++, tile += 4) {
+        const bool wins = tile[0] > value || (tile[0] == value && tile[1] < id);
+        second = fmaxf(second, wins ? fmaxf(value, tile[2]) : tile[0]);
+        value = wins ? tile[0] : value;
+        id = wins ? tile[1] : id;
+    }
+    out[0] = id;
+    out[1] = value - second;
+    out[2] = value;
+}
+
+/* Decodes a node and then what is below it, behind its ancestors, which are decoded. */
+static void same_subtree(bench *b, const char *what, const planted *p, uint32_t node, uint32_t tiles)
+{
+    rig *r = b->rig;
+    const uint32_t place = p->pos + rig_depth(r, &b->tree, node);
+    decode(b, place, &rig_tree(r, &b->tree)->token[node], 1);
+    take_node(r, &b->tree, node, b->node[0]);
+    take_node(r, &b->path, 0, b->node[1]);
+    for (size_t i = 0; i < words_per_node(r); i++)
+        CHECK_MSG(b->node[0][i] == b->node[1][i], "%s, node %u: word %zu is 0x%08x, decoding gives 0x%08x", what, node, i, b->node[0][i],
+                  b->node[1][i]);
+    same_slot(b, what, p->pos + node, place);
+    float have[3];
+    const float *work = (const float *)rig_part(r, &b->tree, REF_WORK);
+    score_of_tiles(work + 4 * ((size_t)r->shape->head_at + (size_t)node * tiles), tiles, have);
+    const void *want = rig_part(r, &b->path, REF_WORK) + 4 * (size_t)r->shape->score_at;
+    CHECK_MSG(!memcmp(have, want, sizeof have), "%s, node %u: the best logit is not that of decoding", what, node);
+    for (uint32_t i = node + 1; i < p->count; i++)
+        if (rig_parent(r, &b->tree, i) == node)
+            same_subtree(b, what, p, i, tiles);
+}
+
+/* A step over a tree, then what it would leave if the model chose the way to some node; drafts that it chooses itself go on from there. */
+static void same_tree(bench *b, const planted *p)
+{
+    rig *r = b->rig;
+    const uint32_t tiles = rig_head_tiles(r, p->bucket, FR_TAIL_TREE), positions = p->pos + 1 + FR_DRAFT_DEPTH;
+    char what[96];
+    snprintf(what, sizeof what, "%u of %u nodes at %u, shape %d", p->count, p->bucket, p->pos, (int)p->shape);
+    memcpy(b->tree.words, b->text.words, 4 * b->tree.n);
+    *rig_control(r, &b->tree) = (fr_gpu_Control){.pos = p->pos, .end = p->pos + 1, .limit = UINT32_MAX};
+    rig_plant_tree(r, &b->tree, p->shape, p->count, p->seed);
+    rig_write(r, &b->tree);
+    run_from(r, p->bucket, "embed", "accept", positions);
+    CHECK_MSG(rig_read(r, &b->tree), "%s", r->error.text);
+    rig_write(r, &b->text);
+    same_subtree(b, what, p, 0, tiles);
+
+    for (uint32_t node = rig_random(p->seed, 1) % p->count, up; node; node = up) {
+        up = rig_parent(r, &b->tree, node);
+        rig_choose(r, &b->tree, tiles, up, rig_tree(r, &b->tree)->token[node]);
+    }
+    rig_write(r, &b->tree);
+    run_from(r, p->bucket, "accept", NULL, positions);
+    CHECK_MSG(rig_read(r, &b->tree), "%s", r->error.text);
+    const uint32_t end = rig_control(r, &b->tree)->pos;
+    rig_write(r, &b->text);
+    decode(b, p->pos, rig_tokens(r, &b->tree) + p->pos, end - p->pos);
+    for (uint32_t slot = 0; slot < end; slot++)
+        same_slot(b, what, slot, slot);
+}
+
+static void same_trees(bench *b)
+{
+    static const uint32_t places[] = {0, 29, 31, 61, 66, 33, 28, 30, 60, 64}; /* wide trees begin at the first of them only */
+    uint32_t seed = 0, nodes = 0;
+    for (uint32_t bucket = 2; bucket <= fr_forward_tree_nodes(b->rig->forward); bucket *= 2) {
+        CHECK_MSG(rig_prepare(b->rig, bucket, FR_TAIL_TREE), "%s", b->rig->error.text);
+        const uint32_t trees = bucket < 16 ? sizeof places / sizeof *places : bucket < 32 ? 7 : 4;
+        for (uint32_t i = 0; i < trees; i++, seed++) {
+            const uint32_t count = i % 4 == 2 ? 1 + rig_random(5, seed) % bucket : bucket;
+            same_tree(b, &(planted){bucket, count, places[i], (rig_shape)(i % RIG_SHAPES), 100 + seed});
+            nodes += count;
+        }
+    }
+    printf("  %u nodes as by decoding\n", nodes);
+}
+
+/* ---- whole steps ---- */
+
+/* Steps as a window has them, none of them read, against single steps: tokens and cache. */
+static void same_steps(bench *b, uint32_t bucket)
+{
+    enum { FIRST = 20, LIMIT = 90, STEPS = 12 };
+    rig *r = b->rig;
+    rig_write(r, &b->text);
+    write_control(r, FIRST, FIRST + 1);
+    fr_gpu_begin(r->gpu);
+    for (uint32_t i = 0; i < STEPS; i++)
+        fr_forward_step(r->forward, bucket, FR_TAIL_TREE, FIRST + (i + 1) * (1 + FR_DRAFT_DEPTH));
+    fr_gpu_submit(r->gpu);
+    CHECK_MSG(rig_read(r, &b->tree), "%s", r->error.text);
+    const uint32_t end = rig_control(r, &b->tree)->pos, *tokens = rig_tokens(r, &b->tree);
+    CHECK_INT(end, FIRST + STEPS + rig_control(r, &b->tree)->accepted);
+    CHECK_INT(rig_control(r, &b->tree)->end, end + 1);
+
+    rig_write(r, &b->text);
+    write_control(r, FIRST, FIRST + 1);
+    CHECK_MSG(rig_prepare(r, 1, FR_TAIL_EMIT), "%s", r->error.text);
+    fr_gpu_begin(r->gpu);
+    for (uint32_t pos = FIRST; pos < end; pos++)
+        fr_forward_step(r->forward, 1, FR_TAIL_EMIT, pos + 1);
+    fr_gpu_submit(r->gpu);
+    CHECK_MSG(rig_read(r, &b->path), "%s", r->error.text);
+    for (uint32_t i = 0; i <= end; i++)
+        CHECK_MSG(tokens[i] == rig_tokens(r, &b->path)[i], "token %u is %u with trees of %u, %u without", i, tokens[i], bucket,
+                  rig_tokens(r, &b->path)[i]);
+    for (uint32_t slot = 0; slot < end; slot++)
+        same_slot(b, "whole steps", slot, slot);
+    printf("  trees of %u: %u steps, %u tokens\n", bucket, (uint32_t)STEPS, end - FIRST);
+}
+
+/* ---- the drafter ---- */
+
+/* Tokens of an alphabet; of `copied` in eight begins a run that is copied from before. */
+static void repetitive(uint32_t *tokens, uint32_t n, uint32_t alphabet, uint32_t copied, uint64_t seed)
+{
+    for (uint32_t i = 0, k = 0; i < n;) {
+        const uint32_t random = rig_random(seed, k++), length = 1 + random / 8 % 20, from = i ? rig_random(seed, k++) % i : 0;
+        if (i && random % 8 < copied)
+            for (uint32_t j = 0; j < length && i < n; j++, i++)
+                tokens[i] = tokens[from + j];
+        else
+            tokens[i++] = random / 256 % alphabet;
+    }
+}
+
+typedef struct context {
+    uint32_t n, memory, alphabet, copied, breaks; /* one token in `breaks` of the memory is one; 0: none */
+} context;
+
+/* The two kernels of the drafter against their twins, and the tree against the definition as a whole. Returns the tree's nodes. */
+static uint32_t drafts_alike(checker *c, uint32_t bucket, const context *x, uint64_t seed)
+{
+    rig *r = c->rig;
+    char what[128];
+    snprintf(what, sizeof what, "%u tokens of %u, %u in memory, seed %u", x->n, x->alphabet, x->memory, (unsigned)seed);
+    rig_scramble(r, &c->was, seed);
+    uint32_t *tokens = rig_tokens(r, &c->was), *memory = tokens + r->shape->memory_at;
+    repetitive(tokens, x->n, x->alphabet, x->copied, seed);
+    repetitive(memory, x->memory, x->alphabet, x->copied, seed + 1);
+    for (uint32_t i = 0; x->breaks && i < x->memory; i++)
+        if (rig_random(seed + 2, i) % x->breaks == 0)
+            memory[i] = FR_DRAFT_BREAK;
+    fr_gpu_Control *control = rig_control(r, &c->was);
+    control->pos = x->n - 1;
+    control->end = x->n;
+    control->memory = x->memory;
+    fr_forward_set_memory(r->forward, memory, x->memory);
+    rig_write(r, &c->was);
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK_MSG(checker_run(c, what, bucket, FR_TAIL_TREE, i, x->n + FR_DRAFT_DEPTH), "%s", r->error.text);
+        checker_next(c);
+    }
+    const fr_draft_corpus corpus = {memory, x->memory ? x->memory : 1, 0, x->memory, tokens, x->n};
+    const fr_gpu_Tree *t = rig_tree(r, &c->was);
+    fr_draft_node want[FR_DRAFT_WIDTH];
+    const uint32_t n = ref_draft(&corpus, bucket, want);
+    CHECK_MSG(t->count == n && t->matched == want[0].match, "%s: %u nodes, match %u, expected %u and %u", what, t->count, t->matched, n,
+              want[0].match);
+    for (uint32_t i = 0; i < n; i++)
+        CHECK_MSG(t->token[i] == want[i].token && t->info[i] == (want[i].parent | want[i].depth << 8), "%s: node %u", what, i);
+    return n;
+}
+
+static void draft_contexts(checker *c, uint32_t bucket, uint32_t rounds, uint64_t seed)
+{
+    static const uint32_t lengths[] = {1, 2, 3, 9, 64, 65, 511, 512, 513, 1024, 1500, 2600, 4000},
+                          memories[] = {0, 1, 600, FR_MEMORY_TOKENS};
+    static const uint32_t alphabets[] = {1, 2, 3, 8, 50, 300}, breaks[] = {0, 3, 12, 200};
+    uint32_t trees = 0, nodes = 0;
+    for (uint32_t round = 0; round < rounds; round++)
+        for (uint32_t i = 0; i < sizeof lengths / sizeof *lengths; i++, trees++) {
+            const uint32_t random = rig_random(seed, trees);
+            const context x = {.n = lengths[i] + (lengths[i] > 1024 ? random % 90 : 0),
+                               .memory = memories[(i + round) % 4],
+                               .alphabet = alphabets[random / 128 % 6],
+                               .copied = random / 1024 % 8,
+                               .breaks = breaks[random / 8192 % 4]};
+            nodes += drafts_alike(c, bucket, &x, 1000 * seed + trees);
+        }
+    CHECK(nodes > 2 * trees);
+    printf("  width %u: %u trees, %u nodes\n", bucket, trees, nodes);
+}
+
+/* ---- the end of a step ---- */
+
+enum { PATH = 9, MOST_CHOICES = 10, LAST = 10 };
+
+/* Parents and tokens of the tree of these tests: 0 has the children 1 and 2, from 1 on goes a branch of eight, 2 has a child of a token
+ * that is in that branch too. */
+static const struct {
+    uint32_t parent, token;
+} drafts[LAST + 1] = {{0, 0}, {0, 10}, {0, 11}, {1, 12}, {3, 13}, {2, 12}, {4, 14}, {6, 15}, {7, 16}, {8, 17}, {9, 18}};
+
+enum { NOTHING = 1000, INFINITE }; /* as a choice: the node has no logit that is a number */
+
+typedef struct ending {
+    const char *what;
+    struct {
+        uint32_t node, token;
+    } choices[MOST_CHOICES]; /* of other nodes: token 99 */
+    uint32_t end_token, limit; /* 0: none; tokens behind the root at which the request is complete, 0: many */
+    uint32_t emitted, steps;   /* before */
+    uint32_t tokens[PATH + 1], nodes[PATH]; /* expected, ended by 0 */
+    uint32_t finished;
+} ending;
+
+#define WHOLE_PATH {{0, 10}, {1, 12}, {3, 13}, {4, 14}, {6, 15}, {7, 16}, {8, 17}, {9, 18}, {10, 50}}
+
+static const ending endings[] = {
+    {"no child", {{0, 98}}, 0, 0, 0, 0, {98}, {0}, FR_RUN_ON},
+    {"a token of another branch", {{0, 12}}, 0, 0, 0, 0, {12}, {0}, FR_RUN_ON},
+    {"one draft", {{0, 10}}, 0, 0, 0, 0, {10, 99}, {1}, FR_RUN_ON},
+    {"the second child", {{0, 11}, {2, 12}}, 0, 0, 0, 0, {11, 12, 99}, {2, 5}, FR_RUN_ON},
+    {"all of a branch", WHOLE_PATH, 0, 0, 0, 0, {10, 12, 13, 14, 15, 16, 17, 18, 50}, {1, 3, 4, 6, 7, 8, 9, 10}, FR_RUN_ON},
+    {"the ring begins again", WHOLE_PATH, 0, 0, FR_RING - 4, 0, {10, 12, 13, 14, 15, 16, 17, 18, 50}, {1, 3, 4, 6, 7, 8, 9, 10}, FR_RUN_ON},
+    {"the last of the statistics", {{0, 10}}, 0, 0, 0, 3 * FR_STATS - 1, {10, 99}, {1}, FR_RUN_ON},
+    {"the statistics begin again", {{0, 10}}, 0, 0, 0, 3 * FR_STATS, {10, 99}, {1}, FR_RUN_ON},
+    {"an end token at the root", {{0, 10}}, 10, 0, 0, 0, {0}, {0}, FR_RUN_END},
+    {"an end token inside a branch", WHOLE_PATH, 14, 0, 0, 0, {10, 12, 13}, {1, 3, 4}, FR_RUN_END},
+    {"an end token behind a branch", WHOLE_PATH, 50, 0, 0, 0, {10, 12, 13, 14, 15, 16, 17, 18}, {1, 3, 4, 6, 7, 8, 9, 10}, FR_RUN_END},
+    {"the limit at the root", WHOLE_PATH, 0, 1, 0, 0, {10}, {0}, FR_RUN_LIMIT},
+    {"the limit inside a branch", WHOLE_PATH, 0, 4, 0, 0, {10, 12, 13, 14}, {1, 3, 4}, FR_RUN_LIMIT},
+    {"the limit behind a branch", WHOLE_PATH, 0, 9, 0, 0, {10, 12, 13, 14, 15, 16, 17, 18, 50}, {1, 3, 4, 6, 7, 8, 9, 10}, FR_RUN_LIMIT},
+    {"an end token where the limit is", WHOLE_PATH, 14, 4, 0, 0, {10, 12, 13}, {1, 3, 4}, FR_RUN_END},
+    {"the limit before an end token", WHOLE_PATH, 14, 3, 0, 0, {10, 12, 13}, {1, 3}, FR_RUN_LIMIT},
+    {"no number at the root", {{0, NOTHING}}, 0, 0, 0, 0, {0}, {0}, FR_RUN_NOT_FINITE},
+    {"no number behind a draft", {{0, 10}, {1, NOTHING}}, 0, 0, 0, 0, {10}, {1}, FR_RUN_NOT_FINITE},
+    {"infinity behind two drafts", {{0, 10}, {1, 12}, {3, INFINITE}}, 0, 0, 0, 0, {10, 12}, {1, 3}, FR_RUN_NOT_FINITE},
+    {"no number in another branch", {{0, 11}, {1, NOTHING}}, 0, 0, 0, 0, {11, 99}, {2}, FR_RUN_ON},
+};
+
+/* Partial maxima of a node: one tile has the token, the others less. */
+static void set_tiles(float *tile, uint32_t tiles, uint32_t node, uint32_t token)
+{
+    for (uint32_t i = 0; i < tiles; i++) {
+        tile[4 * i] = tile[4 * i + 2] = token == NOTHING ? NAN : -1000;
+        tile[4 * i + 1] = (float)(32 * i);
+    }
+    if (token == NOTHING)
+        return;
+    float *best = tile + 4 * (size_t)((node + token) % tiles);
+    best[0] = token == INFINITE ? INFINITY : -2.5f;
+    best[1] = (float)token;
+    best[2] = -3;
+}
+
+static void check_ending(checker *c, uint32_t bucket, const ending *e)
+{
+    enum { POS = 40 };
+    rig *r = c->rig;
+    const uint32_t tiles = rig_head_tiles(r, bucket, FR_TAIL_TREE), n = fr_forward_trace_count(r->forward, bucket, FR_TAIL_TREE);
+    rig_scramble(r, &c->was, 5);
+    fr_gpu_Control *control = rig_control(r, &c->was);
+    *control = (fr_gpu_Control){.pos = POS,
+                                .end = POS + 1,
+                                .limit = e->limit ? POS + 1 + e->limit : r->context,
+                                .emitted = e->emitted,
+                                .steps = e->steps,
+                                .n_ends = 8,
+                                .drafted = 100,
+                                .accepted = 50};
+    for (uint32_t i = 0; i < 8; i++)
+        control->ends[i] = e->end_token && i == 7 ? e->end_token : 300 + i;
+    rig_plant_tree(r, &c->was, RIG_STAR, LAST + 1, 1);
+    float *head = (float *)rig_part(r, &c->was, REF_WORK) + 4 * (size_t)r->shape->head_at;
+    for (uint32_t i = 0; i <= LAST; i++) {
+        fr_gpu_Tree *t = rig_tree(r, &c->was);
+        t->token[i] = drafts[i].token;
+        t->info[i] = drafts[i].parent | (i ? (t->info[drafts[i].parent] >> 8) + 1 : 0) << 8;
+        set_tiles(head + (size_t)4 * tiles * i, tiles, i, 99);
+    }
+    for (uint32_t i = 0; i < MOST_CHOICES && e->choices[i].token; i++)
+        set_tiles(head + (size_t)4 * tiles * e->choices[i].node, tiles, e->choices[i].node, e->choices[i].token);
+    rig_write(r, &c->was);
+    for (uint32_t i = n - 2; i < n; i++) {
+        CHECK_MSG(checker_run(c, e->what, bucket, FR_TAIL_TREE, i, POS + 1 + FR_DRAFT_DEPTH), "%s", r->error.text);
+        checker_next(c);
+    }
+    uint32_t tokens = 0, accepted = 0;
+    for (; e->tokens[tokens]; tokens++) {
+        CHECK_INT(rig_tokens(r, &c->was)[POS + 1 + tokens], e->tokens[tokens]);
+        CHECK_INT(rig_part(r, &c->was, REF_STATE)[REF_RING_AT + (e->emitted + tokens) % FR_RING], e->tokens[tokens]);
+    }
+    for (; accepted < PATH && e->nodes[accepted]; accepted++)
+        CHECK_INT(rig_tree(r, &c->was)->came_from[accepted], e->nodes[accepted]);
+    control = rig_control(r, &c->was);
+    CHECK_MSG(control->finished == e->finished, "%s: finished is %u", e->what, control->finished);
+    CHECK_INT(rig_tree(r, &c->was)->moved, accepted);
+    CHECK_INT(control->pos, POS + 1 + accepted);
+    CHECK_INT(control->end, POS + 1 + tokens);
+    CHECK_INT(control->emitted, e->emitted + tokens);
+    CHECK_INT(control->steps, e->steps + 1);
+    CHECK_INT(control->drafted, 100 + LAST);
+    CHECK_INT(control->accepted, 50 + accepted);
+    CHECK_INT(rig_part(r, &c->was, REF_STATE)[REF_STATS_AT + 3 * (e->steps % FR_STATS) + 1], tokens);
+}
+
+/* ---- all of it ---- */
+
+/* The cases of a name, then all of the above with the pipelines that they have compiled: compiling takes most of the time. */
+static void everything(const char *name, uint32_t widest)
+{
+    const rig_host host = open_host();
+    const kernel_case *k = kernel_cases;
+    uint32_t dispatches = 0;
+    rig r;
+    while (strcmp(k->name, name))
+        k++;
+    open_rig(&r, &host, &k->options);
+    CHECK_MSG(kernel_case_steps(&r, k, &dispatches), "%s", r.error.text);
+    printf("  %s: %u dispatches\n", k->name, dispatches);
+    bench b = open_bench(&r);
+    same_trees(&b);
+    for (uint32_t bucket = 2; bucket <= fr_forward_tree_nodes(r.forward); bucket *= 2)
+        same_steps(&b, bucket);
+    close_bench(&b);
+    checker c;
+    CHECK(checker_open(&c, &r));
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        check_ending(&c, widest, &endings[i]);
+    draft_contexts(&c, widest, 8, widest);
+    checker_close(&c);
+    rig_close(&r);
+    fr_host_close(host.user);
+}
+
+static void on_cpus(void)
+{
+    everything("tree.cpu", 32);
+}
+
+static void on_gpus(void)
+{
+    everything("tree.gpu", 16);
+}
+
+const fr_test kernels_tree_tests[] = {
+    {"kernels_tree.cpu",
+     "kernels of CPU adapters: twins agree; drafting as defined; nodes, accepted drafts and steps leave the bits of decoding", on_cpus},
+    {"kernels_tree.gpu", "the same with the kernels of GPUs, and weights in parts", on_gpus},
+    {0},
+};
