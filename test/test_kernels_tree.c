@@ -202,7 +202,7 @@ static void same_trees(bench *b)
 /* Steps as a window has them, none of them read, against single steps: tokens and cache. */
 static void same_steps(bench *b, uint32_t bucket)
 {
-    enum { FIRST = 20, LIMIT = 90, STEPS = 12 };
+    enum { FIRST = 20, STEPS = 32 };
     rig *r = b->rig;
     rig_write(r, &b->text);
     write_control(r, FIRST, FIRST + 1);
@@ -457,9 +457,15 @@ static void on_gpus(void)
     everything("tree.gpu", 16);
 }
 
+static void default_limits(void)
+{
+    run_cases("lanes.portable");
+}
+
 const fr_test kernels_tree_tests[] = {
     {"kernels_tree.cpu",
      "kernels of CPU adapters: twins agree; drafting as defined; nodes, accepted drafts and steps leave the bits of decoding", on_cpus},
     {"kernels_tree.gpu", "the same with the kernels of GPUs, and weights in parts", on_gpus},
+    {"kernels_tree.default_limits", "workgroups of wide trees keep to WebGPU's default limits", default_limits},
     {0},
 };
