@@ -75,7 +75,7 @@ const kernel_case kernel_cases[] = {
       .context = 128,
       .gpu_tiles = true},
      true,
-     {PROMPTS, TOKENS}},
+     {PROMPTS, TOKENS, TREE(4, 30, 4, BUSHY)}},
     /* every matrix in several parts and pools; a context that is not made of whole chunks; WebGPU's default limits */
     {"pools.mixed",
      {.model = {.type = "q4_1", .v_type = "q6_k", .layers = 2, .dim = 256, .heads = 8, .ffn = 288, .untied = true, .vocab = 331},
@@ -112,13 +112,5 @@ const kernel_case kernel_cases[] = {
      {.model = TREE_MODEL, .context = 4100, .pool_bytes = 32768, .gpu_tiles = true},
      false,
      {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, DRAFT(16, 61, .memory = 700)}},
-    /* many lanes and tokens where workgroups have the least memory and there are no shuffles */
-    {"lanes.portable",
-     {.model = {.type = "q8_0", .layers = 1, .dim = 128, .heads = 4, .ffn = 64, .vocab = 260},
-      .context = 128,
-      .portable = true,
-      .gpu_tiles = true},
-     false,
-     {TREE(32, 31, 32, BUSHY)}},
     {0},
 };
