@@ -75,7 +75,7 @@ const kernel_case kernel_cases[] = {
       .context = 128,
       .gpu_tiles = true},
      true,
-     {PROMPTS, TOKENS}},
+     {PROMPTS, TOKENS, TREE(4, 30, 4, BUSHY)}},
     /* every matrix in several parts and pools; a context that is not made of whole chunks; WebGPU's default limits */
     {"pools.mixed",
      {.model = {.type = "q4_1", .v_type = "q6_k", .layers = 2, .dim = 256, .heads = 8, .ffn = 288, .untied = true, .vocab = 331},

@@ -151,12 +151,26 @@ static void matrix_constants(fr_kernel *b, const fr_matrix *m, bool wide)
     fr_kernel_piece(b, dot[m->type]);
 }
 
+/* Workgroup memory of such a kernel but for its lanes: the products, and for each token what norm, quantising and head need at most. */
+static uint32_t tile_bytes(tile t)
+{
+    return t.rows * t.tokens * 4 + t.tokens * 176;
+}
+
+/* Whether a workgroup of `groups` times t.lanes threads is allowed, and has room for the lanes' sums if these go through memory. */
+static bool lanes_fit(const fr_gpu_limits *l, tile t, uint32_t groups)
+{
+    const bool in_memory = t.lanes > 1 && l->subgroup < t.lanes;
+    const uint32_t threads = groups * t.lanes, sums = in_memory ? threads * 4 * t.t * 4 : 0;
+    return threads <= l->threads && tile_bytes(t) + sums <= l->workgroup_bytes;
+}
+
 /* Prelude and pieces of a kernel over tiles of a matrix. */
 static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m, tile t, uint32_t slot)
 {
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
     const uint32_t groups = t.rows / 4 * (t.tokens / t.t); /* of `lanes` threads */
-    while (groups * t.lanes > l->threads) /* the default limit is 256 */
+    while (t.lanes > 1 && !lanes_fit(l, t, groups)) /* the default limits are 256 threads and 16 KB */
         t.lanes /= 2;
     const bool shuffles = t.lanes > 1 && l->subgroup >= t.lanes;
     const uint32_t threads = groups * t.lanes;
@@ -169,6 +183,8 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     fr_kernel_u32(b, "TOKS", t.tokens);
     fr_kernel_u32(b, "LANES", t.lanes);
     fr_kernel_u32(b, "LANE_LEAVES", power_of_2(over(m->leaves, t.lanes)));
+    fr_kernel_u32(b, "TILE_BYTES", tile_bytes(t));
+    fr_kernel_u32(b, "WORKGROUP_BYTES", l->workgroup_bytes);
     matrix_constants(b, m, wide);
     fr_kernel_piece(b, t.t > 1 ? (l->is_cpu ? "lib/tile_outer" : "lib/tile_r4t4") : "lib/tile_r4t1");
     fr_kernel_piece(b, "lib/products");
