@@ -3,6 +3,7 @@
 #   BUILD   folder of everything built (build)
 #   MODEL   a GGUF file or URL for demo, serve and bench (the default model, fetched once into the cache)
 #   ONLY    tests to run with test-unit and test-asan, by the beginning of their names
+#   JOBS    tests of test-unit and test-asan at a time (the number of processors)
 #   V=1     show the commands
 #
 # Pins are in deps/pins; what is fetched lies in a cache outside the tree (deps/fetch.sh), and its files are ordinary targets here.
@@ -12,6 +13,7 @@ include deps/pins
 BUILD        ?= build
 Q            := $(if $(V),,@)
 FUZZ_SECONDS ?= 60
+JOBS         ?= $(shell nproc)
 CACHE        := $(or $(FORERUN_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/forerun)
 DAWN         := $(CACHE)/$(DAWN_PACKAGE)-$(DAWN_VERSION)/$(DAWN_FILE)
 WEBGPU_DIR   := $(CACHE)/$(WEBGPU_PACKAGE)-$(WEBGPU_VERSION)
@@ -212,9 +214,9 @@ test: setup $(DAWN) $(WEBGPU_H) $(MODEL_CACHED)
 check test-check: system-test $(GEN)/kernels_gen.h $(GEN)/test_areas.c
 	@node tools/check.mjs $(BUILD)
 test-unit: $(BUILD)/test $(MODEL_CACHED) | system-browser
-	@$(BUILD)/test $(addprefix --only ,$(ONLY))
+	@$(BUILD)/test --jobs $(JOBS) $(addprefix --only ,$(ONLY))
 test-asan: asan | system-test
-	@$(BUILD)/asan/test --no-gpu $(addprefix --only ,$(ONLY))
+	@$(BUILD)/asan/test --no-gpu --jobs $(JOBS) $(addprefix --only ,$(ONLY))
 test-cli: native asan $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
 	@node test/cli_test.mjs
 test-web: web native $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser

@@ -1,21 +1,32 @@
 /* test_main.c: runs the tests of every area and prints a line for each; the last line is "N passed, N failed, N skipped". */
 #include "test/harness.h"
 
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { LIMIT_SECONDS = 1200, MAX_ONLY = 64 };
+enum { LIMIT_SECONDS = 1200, MAX_ONLY = 64, MAX_JOBS = 16, MAX_TESTS = 1024 };
+
+/* What the jobs share. */
+typedef struct board {
+    atomic_uint next, counts[3];
+} board;
 
 typedef struct options {
     const char *only[MAX_ONLY];
     size_t n_only;
     bool list, no_gpu, no_fork;
+    unsigned jobs;
 } options;
 
-static const char usage[] = "usage: test [--list] [--only NAME]... [--no-gpu] [--no-fork]\n"
+static const char usage[] = "usage: test [--list] [--only NAME]... [--no-gpu] [--no-fork] [--jobs N]\n"
                             "  --list     print the tests' names and what they show, run none\n"
                             "  --only     tests whose name begins with NAME: an area (\"gguf\") or a test (\"gguf.every_chunk_size\")\n"
                             "  --no-gpu   leave out the areas that open a WebGPU device\n"
-                            "  --no-fork  all in this process, for a debugger\n";
+                            "  --no-fork  all in this process, for a debugger\n"
+                            "  --jobs     so many tests at a time, each with its output in one piece\n";
 
 static bool parse(int argc, char **argv, options *o)
 {
@@ -26,6 +37,8 @@ static bool parse(int argc, char **argv, options *o)
             o->no_gpu = true;
         else if (!strcmp(argv[i], "--no-fork"))
             o->no_fork = true;
+        else if (!strcmp(argv[i], "--jobs") && i + 1 < argc && atoi(argv[i + 1]) >= 1 && atoi(argv[i + 1]) <= MAX_JOBS)
+            o->jobs = (unsigned)atoi(argv[++i]);
         else if (!strcmp(argv[i], "--only") && i + 1 < argc && o->n_only < MAX_ONLY)
             o->only[o->n_only++] = argv[++i];
         else
@@ -49,43 +62,104 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void run_one(const fr_test *t, const options *o, unsigned counts[3])
+static void run_one(const fr_test *t, const options *o, board *b)
 {
     static const char *const words[] = {[TEST_PASSED] = "ok", [TEST_FAILED] = "FAILED", [TEST_SKIPPED] = "skipped"};
-    if (o->list) {
-        printf("%-40s %s\n", t->name, t->what);
-        return;
-    }
     double start = seconds();
     fr_test_result result = harness_run(t, !o->no_fork, LIMIT_SECONDS);
-    counts[result]++;
+    atomic_fetch_add(&b->counts[result], 1);
     printf("%-7s %s: %s (%.1f s)\n", words[result], t->name, t->what, seconds() - start);
     fflush(stdout);
 }
 
+/* A test with its output kept until it is done. */
+static void run_kept(const fr_test *t, const options *o, board *b)
+{
+    FILE *kept = tmpfile();
+    const int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
+    if (!kept || out < 0 || err < 0 || dup2(fileno(kept), STDOUT_FILENO) < 0 || dup2(fileno(kept), STDERR_FILENO) < 0) {
+        perror("test: the output of a job");
+        exit(1);
+    }
+    run_one(t, o, b);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    close(out);
+    close(err);
+    char piece[4096];
+    ssize_t n;
+    static char all[1 << 20];
+    size_t size = 0;
+    lseek(fileno(kept), 0, SEEK_SET);
+    while (size + sizeof piece <= sizeof all && (n = read(fileno(kept), piece, sizeof piece)) > 0) {
+        memcpy(all + size, piece, (size_t)n);
+        size += (size_t)n;
+    }
+    fwrite(all, 1, size, stdout); /* in one piece, up to what a pipe takes at once */
+    fflush(stdout);
+    fclose(kept);
+}
+
+/* Jobs take the next test from the board until there is none. */
+static bool run_jobs(const fr_test *const *tests, unsigned n, const options *o, board *b)
+{
+    pid_t jobs[MAX_JOBS];
+    bool good = true;
+    fflush(stdout);
+    for (unsigned k = 0; k < o->jobs; k++) {
+        jobs[k] = fork();
+        if (jobs[k] == 0) {
+            for (unsigned i; (i = atomic_fetch_add(&b->next, 1)) < n;)
+                run_kept(tests[i], o, b);
+            exit(0);
+        }
+    }
+    for (unsigned k = 0; k < o->jobs; k++) {
+        int status = 1;
+        good = jobs[k] > 0 && waitpid(jobs[k], &status, 0) == jobs[k] && status == 0 && good;
+    }
+    return good;
+}
+
+static unsigned choose(const options *o, const fr_test **tests)
+{
+    unsigned n = 0;
+    for (const fr_test_area *a = fr_test_areas; a->name; a++)
+        for (const fr_test *t = a->tests; t->name && !(o->no_gpu && a->gpu); t++)
+            if (selected(o, t->name) && n < MAX_TESTS)
+                tests[n++] = t;
+    return n;
+}
+
 int main(int argc, char **argv)
 {
-    options o = {0};
+    options o = {.jobs = 1};
+    static const fr_test *tests[MAX_TESTS];
     if (!parse(argc, argv, &o)) {
         fputs(usage, stderr);
         return 2;
     }
-    unsigned counts[3] = {0}, chosen = 0;
-    for (const fr_test_area *a = fr_test_areas; a->name; a++) {
-        if (o.no_gpu && a->gpu)
-            continue;
-        for (const fr_test *t = a->tests; t->name; t++) {
-            if (!selected(&o, t->name))
-                continue;
-            chosen++;
-            run_one(t, &o, counts);
-        }
-    }
-    if (!chosen) {
-        fputs("test: no test has such a name; --list prints them\n", stderr);
+    const unsigned n = choose(&o, tests);
+    FILE *shared = tmpfile();
+    board *b = MAP_FAILED;
+    if (shared && ftruncate(fileno(shared), sizeof *b) == 0)
+        b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(shared), 0);
+    if (!n || b == MAP_FAILED) {
+        fputs(n ? "test: no memory to share between jobs\n" : "test: no test has such a name; --list prints them\n", stderr);
         return 2;
     }
-    if (!o.list)
-        printf("%u passed, %u failed, %u skipped\n", counts[TEST_PASSED], counts[TEST_FAILED], counts[TEST_SKIPPED]);
-    return counts[TEST_FAILED] != 0;
+    if (o.list) {
+        for (unsigned i = 0; i < n; i++)
+            printf("%-40s %s\n", tests[i]->name, tests[i]->what);
+        return 0;
+    }
+    bool good = true;
+    if (o.jobs > 1 && !o.no_fork)
+        good = run_jobs(tests, n, &o, b);
+    else
+        for (unsigned i = 0; i < n; i++)
+            run_one(tests[i], &o, b);
+    const unsigned passed = b->counts[TEST_PASSED], failed = b->counts[TEST_FAILED], skipped = b->counts[TEST_SKIPPED];
+    printf("%u passed, %u failed, %u skipped\n", passed, failed + (good ? 0 : 1), skipped);
+    return failed != 0 || !good || passed + skipped != n;
 }
