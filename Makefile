@@ -192,9 +192,9 @@ web: $(PACKAGE)
 
 DEFAULT_MODEL = $(filter $(MODEL_CACHED),$(MODEL))
 demo: web native $(DEFAULT_MODEL) | system-browser
-	@node web/tools/demo.mjs --model "$(MODEL)"
+	@exec node web/tools/demo.mjs --model "$(MODEL)"
 serve: web $(DEFAULT_MODEL)
-	@node web/tools/serve.mjs --model "$(MODEL)"
+	@exec node web/tools/serve.mjs --model "$(MODEL)"
 bench: native $(DEFAULT_MODEL)
 	@$(BUILD)/forerun bench "$(MODEL)"
 bench-web: web $(DEFAULT_MODEL) | system-browser

@@ -40,6 +40,7 @@ typedef struct comparison {
     sim_log log;
     tally (*tallies)[WAYS]; /* [n_tasks] */
     uint32_t answers, different;
+    bool left_out[WAYS];
 } comparison;
 
 /* Memory never holds the answer that is asked for: each way begins with what it was before this prompt. */
@@ -90,6 +91,8 @@ static fr_status compare_line(comparison *c, size_t index, fr_error_text *err)
     size_t n_want = 0;
     fr_status status = FR_OK;
     for (int i = 0; i < WAYS && status == FR_OK && !fr_interrupted(); i++) {
+        if (c->left_out[i])
+            continue;
         if ((status = run(c, &ways[i], line, err)) != FR_OK || fr_interrupted())
             break;
         size_t n;
@@ -188,7 +191,10 @@ static fr_status prepare(comparison *c, fr_error_text *err)
 {
     for (int i = 0; i < WAYS; i++) {
         const fr_status status = fr_prepare(c->drive.engine, ways[i].mode, ways[i].width);
-        if (status != FR_OK)
+        c->left_out[i] = status == FR_BAD_ARGUMENT; /* too wide for the context */
+        if (c->left_out[i])
+            fprintf(stderr, "%s is left out: %s\n", ways[i].name, fr_error(c->drive.engine));
+        if (status != FR_OK && !c->left_out[i])
             return fr_fail(err, status, "%s", fr_error(c->drive.engine));
         if (fr_drive_wait(&c->drive, NULL, NULL, err) != FR_OK)
             return err->status;

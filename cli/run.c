@@ -194,8 +194,8 @@ static void print_statistics(const fr_engine *e, fr_mode mode, bool memory)
             fr_stat(e, FR_STAT_FIRST_TOKEN_MS));
     fprintf(stderr, "%.0f tokens, %.2f ms each", fr_stat(e, FR_STAT_COMPLETION_TOKENS), fr_stat(e, FR_STAT_MS_PER_TOKEN));
     if (mode == FR_MODE_TREE)
-        fprintf(stderr, "; %.0f steps, %.0f of %.0f drafts accepted", fr_stat(e, FR_STAT_STEPS), fr_stat(e, FR_STAT_ACCEPTED),
-                fr_stat(e, FR_STAT_DRAFTED));
+        fprintf(stderr, "; %.0f steps, %.0f of them over trees, %.0f of %.0f drafts accepted", fr_stat(e, FR_STAT_STEPS),
+                fr_stat(e, FR_STAT_TREE_STEPS), fr_stat(e, FR_STAT_ACCEPTED), fr_stat(e, FR_STAT_DRAFTED));
     if (memory)
         fprintf(stderr, "; %.0f tokens of memory searched, %.0f there now", fr_stat(e, FR_STAT_MEMORY_SEARCHED),
                 fr_stat(e, FR_STAT_MEMORY_TOKENS));
@@ -252,9 +252,12 @@ static void print_json(const fr_engine *e, const answer *a)
     fr_json_count(&j, "steps", steps);
     fr_json_number(&j, "tau", steps ? (double)made / (double)steps : 0); /* tokens of the answer a step */
     fr_json_open(&j, "widths", '{');
+    const uint64_t trees = stat_count(e, FR_STAT_TREE_STEPS);
     char width[16];
     snprintf(width, sizeof width, "%.0f", fr_stat(e, FR_STAT_WIDTH));
-    fr_json_count(&j, width, steps);
+    fr_json_count(&j, "1", steps - trees); /* the prompt's last step, and those taken while the kernels of a tree compile */
+    if (trees)
+        fr_json_count(&j, width, trees);
     fr_json_close(&j, '}');
     fr_json_count(&j, "window", stat_count(e, FR_STAT_WINDOW));
     fr_json_count(&j, "dispatches_per_step", stat_count(e, FR_STAT_DISPATCHES_PER_STEP));

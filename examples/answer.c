@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     fr_error_text error = {0};
     FILE *file = argc == 3 ? fopen(argv[1], "rb") : NULL;
     if (!file)
-        return fail("usage: answer MODEL.gguf QUESTION");
+        return fail(argc == 3 ? "the model file can't be opened" : "usage: answer MODEL.gguf QUESTION");
     fr_host *host = fr_host_open(NULL, &error); /* NULL: the most capable GPU */
     if (!host)
         return fail(error.text);

@@ -45,8 +45,8 @@ typedef enum fr_state {
 } fr_state;
 
 /* Decoding modes, which give the same tokens: `greedy` reads every token back before the next step, `loop` lets the GPU go
- * on, `tree` lets it draft too: each step verifies a tree of guesses and yields 1 to 9 tokens. The paper's adaptive mode has
- * no value yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
+ * on, `tree` lets it draft too: each step verifies a tree of guesses and yields 1 to 9 tokens. A mode that picks widths itself, adaptive,
+ * has no value yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
 typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP, FR_MODE_TREE } fr_mode;
 
 typedef enum fr_finish {
@@ -218,7 +218,8 @@ typedef enum fr_stat_id {
     FR_STAT_DRAFTED,            /* drafts that the last request verified */
     FR_STAT_ACCEPTED,           /* of these, drafts that the model chose itself */
     FR_STAT_MEMORY_TOKENS,      /* in session memory, of all conversations */
-    FR_STAT_MEMORY_SEARCHED     /* of session memory, tokens that the last request could draft from; 0 in modes that don't draft */
+    FR_STAT_MEMORY_SEARCHED,    /* of session memory, tokens that the last request could draft from; 0 in modes that don't draft */
+    FR_STAT_TREE_STEPS          /* of the steps, those over a tree; the others are plain: the prompt's last, and while kernels compile */
 } fr_stat_id;
 double fr_stat(const fr_engine *, fr_stat_id);
 

@@ -81,6 +81,7 @@ fn walk(count: u32) {
     state.control.end = end;
     state.control.emitted = emitted;
     state.control.steps = step + 1u;
+    state.control.trees += 1u;
     state.control.drafted += count - 1u;
     state.control.accepted += accepted;
     state.control.finished = finished;

@@ -1,5 +1,5 @@
 // Moves the keys and values of accepted drafts to their positions, behind accept.wgsl. A draft's place is never before its position, and one
-// thread moves all of them for its part of a vector, in order, so nothing is overwritten before it is read. Grid (parts / WG, layers).
+// thread moves all of them for its part of a vector, in order, so nothing is overwritten before it is read. Grid (2 * parts / WG, layers of a cache buffer).
 @compute @workgroup_size(WG)
 fn compact(@builtin(global_invocation_id) id: vec3u) {
     let parts = KV_HEADS * HEAD_DIM / 8u;

@@ -210,5 +210,6 @@ void ref_accept(ref_step *s)
     add_control(s, offsetof(fr_gpu_Control, steps), 1);
     add_control(s, offsetof(fr_gpu_Control, drafted), count - 1);
     add_control(s, offsetof(fr_gpu_Control, accepted), w.accepted);
+    add_control(s, offsetof(fr_gpu_Control, trees), 1);
     ref_put_control(s, offsetof(fr_gpu_Control, finished), w.finished);
 }

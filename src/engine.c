@@ -314,6 +314,8 @@ static double request_stat(const fr_engine *e, fr_stat_id id)
         return r->drafted;
     case FR_STAT_ACCEPTED:
         return r->accepted;
+    case FR_STAT_TREE_STEPS:
+        return r->trees;
     case FR_STAT_MEMORY_SEARCHED:
         return r->searched;
     case FR_STAT_SUBMITS:

@@ -257,8 +257,8 @@ static bool submit_prefill(fr_engine *e, fr_window *w)
 static bool submit_window(fr_engine *e, fr_window *w)
 {
     fr_run *run = &e->run;
-    /* while the bucket's pipelines compile, plain steps go on: they give the same tokens */
-    const bool tree = run->width > 1 && prepared(e, run->width, FR_TAIL_TREE);
+    /* compiling begins behind the first token, which it would delay; meanwhile plain steps go on: they give the same tokens */
+    const bool tree = run->width > 1 && run->emitted && prepared(e, run->width, FR_TAIL_TREE);
     const uint32_t width = tree ? run->width : 1;
     const fr_tail tail = tree ? FR_TAIL_TREE : FR_TAIL_EMIT;
     if (e->state == FR_STATE_FAILED || (!tree && !prepared(e, 1, FR_TAIL_EMIT)))
@@ -357,6 +357,7 @@ static void read_control(fr_engine *e, fr_window *w)
     run->steps = r.control.steps;
     run->drafted = r.control.drafted;
     run->accepted = r.control.accepted;
+    run->trees = r.control.trees;
     run->steps_ahead -= w->steps;
     if (r.control.pos >= run->prompt) { /* the prompt's steps are counted when they are submitted */
         run->known = r.control.pos;

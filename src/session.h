@@ -42,6 +42,7 @@ typedef struct fr_run {
     uint32_t epoch;
     uint32_t steps;
     uint32_t drafted, accepted; /* drafts verified, and those that the model chose */
+    uint32_t trees;             /* of the steps, those over a tree */
     fr_scope scope;
     uint64_t conversation;  /* never 0 */
     uint32_t searched;      /* tokens of session memory that were there to draft from */

@@ -37,7 +37,8 @@ static void one_prompt(session_rig *r, uint32_t i, uint32_t width, counts *c)
     uint32_t ids[CONTEXT], want[CONTEXT], got[CONTEXT], seed = i * 77 + 5;
     const size_t n = repetitive(ids, i);
     const uint32_t most = 1 + next(&seed) % 40;
-    const fr_request greedy = {.mode = FR_MODE_GREEDY, .max_tokens = most, .ignore_eos = i % 3 == 0};
+    const fr_request greedy = {
+        .mode = FR_MODE_GREEDY, .max_tokens = most, .ignore_eos = i % 3 == 0, .scope = i / 2 % 2 ? FR_SCOPE_NONE : FR_SCOPE_ALL};
     const size_t n_want = session_generate(r, ids, n, &greedy, want);
     const fr_finish finish = fr_finish_reason(r->engine);
     fr_request tree = greedy;

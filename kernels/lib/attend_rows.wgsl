@@ -1,5 +1,5 @@
 // Four query rows a thread: every key and value is loaded and unpacked once for four rows. For nodes that share their ancestors' slots
-// (chains). The sums of a row are those of attend_row.wgsl.
+// (chains; of a tree, the heads of one node). The sums of a row are those of attend_row.wgsl.
 const PADDED = (QROWS + 3u) / 4u * 4u;
 
 fn chunk_scores(lid: u32, first: u32) {

@@ -12,5 +12,5 @@ struct State {
     ring: array<u32, RING>,
     stats: array<u32, 3u * STATS>, // of each step over a tree: nodes, tokens yielded, longest match of the candidates
     tree: Tree,
-    tokens: array<u32>, // ids of the sequence, [CTX + nodes of the widest bucket]
+    tokens: array<u32>, // ids of the sequence, [CTX + nodes of the widest bucket], then session memory
 }

@@ -1,2 +1,2 @@
-// State for the kernel that ends a step.
+// State for the kernels that end a step, and for draft_tree.
 @group(1) @binding(0) var<storage, read_write> state: State;

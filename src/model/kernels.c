@@ -9,7 +9,7 @@ enum {
     FR_WTYPES = 3,
     ROWS_MIN = 32,
     DRAFT_SIZE = FR_DRAFT_CANDIDATES / 4 + 1, /* vec4u that draft_match leaves for a slice */
-    MOST_PARTS = 1 << 22                      /* vec4f: 64 MiB of partial results of attention; fewer nodes where contexts are long */
+    MOST_PARTS = 1 << 24 /* vec4f: 256 MiB of partial results of attention; fewer nodes where contexts are longer */
 };
 
 /* How a kernel cuts its work: a workgroup makes `rows` x `tokens` products; a thread four rows and t tokens of them, with `lanes` threads
@@ -60,10 +60,12 @@ void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weight
     s->q_at = take(&s->work_size, n * (heads / 4));
     const uint32_t chunk = context / FR_CHUNK * (heads / 4 + c->n_heads); /* of all chunks, for a node */
     s->tree_nodes = FR_DRAFT_WIDTH;
-    while (s->tree_nodes > 2 && (uint64_t)chunk * s->tree_nodes > MOST_PARTS)
+    const uint64_t half = fr_gpu_get_limits(gpu)->binding / 2 / 16, most = half < MOST_PARTS ? half : MOST_PARTS;
+    const bool cpu = fr_gpu_get_limits(gpu)->is_cpu; /* its attention leaves no partial results */
+    while (!cpu && s->tree_nodes > 2 && (uint64_t)chunk * s->tree_nodes > most)
         s->tree_nodes /= 2;
-    s->part_at = take(&s->work_size, s->tree_nodes * (context / FR_CHUNK) * (heads / 4));
-    s->ml_at = take(&s->work_size, s->tree_nodes * (context / FR_CHUNK) * c->n_heads);
+    s->part_at = take(&s->work_size, cpu ? 0 : s->tree_nodes * (context / FR_CHUNK) * (heads / 4));
+    s->ml_at = take(&s->work_size, cpu ? 0 : s->tree_nodes * (context / FR_CHUNK) * c->n_heads);
     s->head_at = take(&s->work_size, n * (over(c->vocab, ROWS_MIN) + 8));
     s->score_at = take(&s->work_size, n);
 }

@@ -18,7 +18,7 @@ typedef struct fr_shape {
     uint32_t context;    /* slots of the cache, a multiple of 32 */
     uint32_t max_nodes;  /* N of the widest bucket */
     uint32_t tree_nodes; /* N of the widest tree */
-    uint32_t memory_at;  /* session memory in the tokens of the state, [FR_MEMORY_ROOM] */
+    uint32_t memory_at;  /* session memory in the tokens of the state, [FR_MEMORY_TOKENS] */
     uint32_t kv_stride;  /* from a layer's keys to its values */
     uint32_t rope_at;    /* in f32 of the vectors */
     uint32_t act_x, act_a, act_h, draft_at, act_size;
