@@ -341,7 +341,8 @@ test("run.loop_is_greedy", () => {
 test("run.tree_is_greedy", () => { // plain steps first, trees once their kernels are there
   const tree = raw("-n", "40", "--mode", "tree", "--width", "4", "--window", "2");
   assert.deepEqual([tree.tokens, tree.text], [answer().tokens, answer().text]);
-  assert.deepEqual([tree.window, Object.keys(tree.widths)], [2, ["4"]]);
+  assert.equal(tree.window, 2);
+  assert.equal((tree.widths["1"] ?? 0) + (tree.widths["4"] ?? 0), tree.steps, JSON.stringify(tree.widths));
 });
 
 test("run.memory_file", () => {

@@ -5,7 +5,7 @@
 
 enum {
     MAX_SEQUENCES = 16,
-    MOST = 224 /* positions of a sequence: seven chunks of attention; 553 in all, which a CPU adapter takes minutes for */
+    MOST = 192 /* positions of a sequence: six chunks of attention; 521 in all, which a CPU adapter takes minutes for */
 };
 
 typedef struct sequence {

@@ -2,7 +2,7 @@
 #include "cli/drive.h"
 #include "test/test.h"
 
-enum { TOKENS = 8, MOST_IDS = 256 };
+enum { TOKENS = 5, MOST_IDS = 256 };
 
 static const char *const prompts[] = {
     "Repeat: the tide turns the mill, the tide turns the mill, the tide",

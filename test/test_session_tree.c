@@ -147,10 +147,28 @@ static void aborts(session_rig *r)
     }
 }
 
+/* Without fr_prepare() a request begins with plain steps and goes on with trees once their kernels are there, somewhere in the middle. */
+static void mixed_steps(session_rig *r)
+{
+    enum { TRIES = 5000 };
+    uint32_t ids[CONTEXT], want[CONTEXT], got[CONTEXT];
+    const size_t n = repetitive(ids, 31);
+    const fr_request greedy = {.mode = FR_MODE_GREEDY, .max_tokens = 50, .ignore_eos = true};
+    const fr_request tree = {.mode = FR_MODE_TREE, .max_tokens = 50, .ignore_eos = true, .width = 4, .window = 2};
+    session_generate(r, ids, n, &greedy, want);
+    double trees = 0;
+    for (int i = 0; i < TRIES && trees == 0; i++) {
+        session_same(want, 50, got, session_generate(r, ids, n, &tree, got), "plain steps, then trees");
+        trees = fr_stat(r->engine, FR_STAT_TREE_STEPS);
+    }
+    CHECK(trees > 0 && fr_stat(r->engine, FR_STAT_STEPS) > trees);
+}
+
 /* One engine for all: five widths take longer to compile than the requests run. */
 static void equals_greedy(void)
 {
     session_rig r = session_open(&session_small, false);
+    mixed_steps(&r);
     prepare(&r, 2);
     many_prompts(&r);
     full_context(&r);
