@@ -47,24 +47,16 @@ fn walk(count: u32) {
     var finished = 0u;
     loop {
         let best = found[node * PER_NODE];
-        if (!(abs(best.value) < 3e38)) {
-            finished = NOT_FINITE;
+        finished = append(best, end, emitted);
+        if (!appended(finished)) {
             break;
         }
-        let token = u32(best.id);
-        if (is_end(token)) {
-            finished = END_TOKEN;
-            break;
-        }
-        state.tokens[end] = token;
-        state.ring[emitted % RING] = token;
         emitted++;
         end++;
-        if (end >= state.control.limit) {
-            finished = LIMIT;
+        if (finished != 0u) {
             break;
         }
-        let child = child_with(node, token, count);
+        let child = child_with(node, u32(best.id), count);
         if (child == 0u) {
             break;
         }
@@ -85,15 +77,6 @@ fn walk(count: u32) {
     state.control.drafted += count - 1u;
     state.control.accepted += accepted;
     state.control.finished = finished;
-}
-
-fn is_end(token: u32) -> bool {
-    for (var i = 0u; i < state.control.n_ends; i++) {
-        if (state.control.ends[i] == token) {
-            return true;
-        }
-    }
-    return false;
 }
 
 fn child_with(node: u32, token: u32, count: u32) -> u32 { // 0: none, the root is nobody's child

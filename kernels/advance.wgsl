@@ -24,22 +24,10 @@ fn advance(@builtin(local_invocation_index) lid: u32) {
         return;
     }
     state.control.steps += 1u;
-    if (!(abs(best.value) < 3e38)) {
-        state.control.finished = NOT_FINITE;
-        return;
+    let finished = append(best, end, state.control.emitted);
+    if (appended(finished)) {
+        state.control.emitted += 1u;
+        state.control.end = end + 1u;
     }
-    let token = u32(best.id);
-    for (var i = 0u; i < state.control.n_ends; i++) {
-        if (state.control.ends[i] == token) {
-            state.control.finished = END_TOKEN;
-            return;
-        }
-    }
-    state.tokens[end] = token;
-    state.ring[state.control.emitted % RING] = token;
-    state.control.emitted += 1u;
-    state.control.end = end + 1u;
-    if (end + 1u >= state.control.limit) {
-        state.control.finished = LIMIT;
-    }
+    state.control.finished = finished;
 }

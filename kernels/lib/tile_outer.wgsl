@@ -1,15 +1,5 @@
 // Four rows and four tokens a thread, as outer products of floats, for CPU adapters: there dot4I8Packed is a dozen instructions, most of them
 // to part the bytes, and here each byte is parted once for four products. A block's sum is below 2^24, so as a float it is the same integer.
-const R = 4u;
-const T = 4u;
-alias Sum = mat4x4f; // [row][token]
-struct Rows {
-    a: Row,
-    b: Row,
-    c: Row,
-    d: Row,
-}
-fn rows_at(row: u32) -> Rows { return Rows(weight_row(row), weight_row(row + 1u), weight_row(row + 2u), weight_row(row + 3u)); }
 fn part_byte(w: vec4u, shift: u32) -> vec4f { return vec4f(bitcast<vec4i>(w << vec4u(shift)) >> vec4u(24u)); }
 fn outer(w: vec4f, x: vec4f, t: mat4x4f) -> mat4x4f {
     return mat4x4f(fma(w.xxxx, x, t[0]), fma(w.yyyy, x, t[1]), fma(w.zzzz, x, t[2]), fma(w.wwww, x, t[3]));
@@ -43,11 +33,4 @@ fn add_block(rows: Rows, token: u32, i: u32, a: u32, sum: Sum) -> Sum { // as in
     let total = vec4f(x.z, y.z, z.z, u.z);
     return Sum(block_add4(p, scale, total, t[0], sum[0]), block_add4(q, scale, total, t[1], sum[1]), block_add4(r, scale, total, t[2], sum[2]),
                block_add4(s, scale, total, t[3], sum[3]));
-}
-fn store(row: u32, token: u32, s: Sum) {
-    for (var k = 0u; k < 4u; k++) {
-        for (var n = 0u; n < 4u; n++) {
-            val[(row + k) * TOKS + token + n] = s[k][n];
-        }
-    }
 }

@@ -1,14 +1,6 @@
 // Four rows and one token a thread: four loads of weights under way at once, one load of activations for four rows.
-const R = 4u;
 const T = 1u;
 alias Sum = vec4f;
-struct Rows {
-    a: Row,
-    b: Row,
-    c: Row,
-    d: Row,
-}
-fn rows_at(row: u32) -> Rows { return Rows(weight_row(row), weight_row(row + 1u), weight_row(row + 2u), weight_row(row + 3u)); }
 // sum + block i of the rows (as stored) times the activations at a, those of `token`
 fn add_block(rows: Rows, token: u32, i: u32, a: u32, sum: Sum) -> Sum {
     let p = load_block(rows.a, i);

@@ -1,14 +1,4 @@
 // Four rows and four tokens a thread: every load serves four products.
-const R = 4u;
-const T = 4u;
-alias Sum = mat4x4f; // [row][token]
-struct Rows {
-    a: Row,
-    b: Row,
-    c: Row,
-    d: Row,
-}
-fn rows_at(row: u32) -> Rows { return Rows(weight_row(row), weight_row(row + 1u), weight_row(row + 2u), weight_row(row + 3u)); }
 fn row_fma(w: Block, x: Act, y: Act, z: Act, u: Act, sum: vec4f) -> vec4f {
     return vec4f(block_fma(w, x, sum.x), block_fma(w, y, sum.y), block_fma(w, z, sum.z), block_fma(w, u, sum.w));
 }
@@ -20,11 +10,4 @@ fn add_block(rows: Rows, token: u32, i: u32, a: u32, sum: Sum) -> Sum { // as in
     let u = load_act(a + 3u * stride);
     return Sum(row_fma(load_block(rows.a, i), x, y, z, u, sum[0]), row_fma(load_block(rows.b, i), x, y, z, u, sum[1]),
                row_fma(load_block(rows.c, i), x, y, z, u, sum[2]), row_fma(load_block(rows.d, i), x, y, z, u, sum[3]));
-}
-fn store(row: u32, token: u32, s: Sum) {
-    for (var k = 0u; k < 4u; k++) {
-        for (var n = 0u; n < 4u; n++) {
-            val[(row + k) * TOKS + token + n] = s[k][n];
-        }
-    }
 }

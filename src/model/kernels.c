@@ -81,30 +81,20 @@ static uint32_t power_of_2(uint32_t n)
     return p;
 }
 
-/* A few tokens: as in decode, but every load of weights serves four of them. Fewer lanes the more tokens, for workgroups of 256 threads. */
-static tile tree_tile(const fr_matrix *m, uint32_t tokens, bool cpu)
-{
-    if (cpu)
-        return (tile){.rows = 32, .tokens = tokens < 4 ? tokens : 4, .t = tokens < 4 ? 1 : 4, .lanes = 1};
-    const uint32_t t = tokens < 4 ? 1 : 4, most = power_of_2(m->leaves), lanes = 32 / (tokens / t);
-    return (tile){.rows = 32, .tokens = tokens, .t = t, .lanes = most < lanes ? most : lanes};
-}
-
-/* Decode on a GPU: many lanes a row, so that a step's few bytes are under way at once. On a CPU adapter a thread takes whole rows, and
- * workgroups are small: SwiftShader switches between the SIMD groups of a workgroup at every barrier, and clears workgroup memory word by
- * word in generated code, which takes longer to compile than all else (0.4 ms a word). Loads are dear everywhere, so four rows share those
- * of activations, and in prefill four tokens those of weights. */
+/* Decode on a GPU: many lanes a row, so that a step's few bytes are under way at once; trees likewise, with fewer lanes the more tokens,
+ * for workgroups of 256 threads. On a CPU adapter a thread takes whole rows, and workgroups are small: SwiftShader switches between the
+ * SIMD groups of a workgroup at every barrier, and clears workgroup memory word by word in generated code, which takes longer to compile
+ * than all else (0.4 ms a word). Loads are dear everywhere, so four rows share those of activations, and four tokens, where there are so
+ * many, those of weights. */
 static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
 {
-    const bool cpu = fr_gpu_get_limits(k->gpu)->is_cpu;
-    if (tokens > 1 && k->tree)
-        return tree_tile(m, tokens, cpu);
-    if (tokens > 1)
-        return cpu ? (tile){.rows = 32, .tokens = 4, .t = 4, .lanes = 1} : (tile){.rows = 64, .tokens = 32, .t = 4, .lanes = 1};
-    if (cpu)
-        return (tile){.rows = 64, .tokens = 1, .t = 1, .lanes = 1};
-    const uint32_t most = power_of_2(m->leaves);
-    return (tile){.rows = 32, .tokens = 1, .t = 1, .lanes = most < 32 ? most : 32};
+    const uint32_t t = tokens < 4 ? 1 : 4;
+    if (fr_gpu_get_limits(k->gpu)->is_cpu)
+        return (tile){.rows = tokens == 1 ? 64 : 32, .tokens = tokens < 4 ? tokens : 4, .t = t, .lanes = 1};
+    if (tokens > 1 && !k->tree)
+        return (tile){.rows = 64, .tokens = 32, .t = 4, .lanes = 1};
+    const uint32_t most = power_of_2(m->leaves), lanes = 32 / (tokens / t);
+    return (tile){.rows = 32, .tokens = tokens, .t = t, .lanes = most < lanes ? most : lanes};
 }
 
 /* ---- building ---- */
@@ -135,8 +125,6 @@ static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool 
     fr_kernel_u32(b, "SCORE_AT", s->score_at);
     fr_kernel_piece(b, "shared");
     fr_kernel_piece(b, "lib/bindings");
-    fr_kernel_u32(b, "MEMORY_AT", s->memory_at);
-    fr_kernel_u32(b, "DRAFT_AT", s->draft_at);
     fr_kernel_piece(b, k->tree ? "lib/nodes_tree" : "lib/nodes_chain");
 }
 
@@ -188,6 +176,9 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     fr_kernel_u32(b, "TILE_BYTES", tile_bytes(t));
     fr_kernel_u32(b, "WORKGROUP_BYTES", l->workgroup_bytes);
     matrix_constants(b, m, wide);
+    fr_kernel_piece(b, "lib/tile_rows");
+    if (t.t > 1)
+        fr_kernel_piece(b, "lib/tile_tokens");
     fr_kernel_piece(b, t.t > 1 ? (l->is_cpu ? "lib/tile_outer" : "lib/tile_r4t4") : "lib/tile_r4t1");
     fr_kernel_piece(b, "lib/products");
     if (l->is_cpu) {
@@ -215,17 +206,12 @@ static void add_rms(fr_kernel *b, const fr_config *c)
     fr_kernel_piece(b, "lib/rms");
 }
 
-static uint32_t tokens_of(const fr_kernel_set *k)
-{
-    return k->nodes; /* choose_tile only asks whether it is one */
-}
-
 const fr_tiled *fr_kernel_qkv(fr_kernel_set *k, const fr_matrix *m)
 {
     fr_tiled *out = &k->qkv[m->type];
     if (out->pipeline)
         return out;
-    const tile t = choose_tile(k, m, tokens_of(k));
+    const tile t = choose_tile(k, m, k->nodes);
     fr_kernel b;
     begin_tiled(&b, k, m, t, FR_PART_QKV);
     add_rms(&b, k->config);
@@ -239,7 +225,7 @@ static const fr_tiled *residual(fr_kernel_set *k, fr_tiled *out, const fr_matrix
 {
     if (out->pipeline)
         return out;
-    const tile t = choose_tile(k, m, tokens_of(k));
+    const tile t = choose_tile(k, m, k->nodes);
     fr_kernel b;
     begin_tiled(&b, k, m, t, down ? FR_PART_DOWN : FR_PART_O);
     fr_kernel_u32(&b, "ACT_IN", down ? k->shape->act_h : k->shape->act_a);
@@ -264,7 +250,7 @@ const fr_tiled *fr_kernel_gateup(fr_kernel_set *k, const fr_matrix *gate)
     fr_tiled *out = &k->gateup[gate->type];
     if (out->pipeline)
         return out;
-    tile t = choose_tile(k, gate, tokens_of(k));
+    tile t = choose_tile(k, gate, k->nodes);
     t.rows = 64; /* 32 of gate and 32 of up: the quantised block of the hidden layer needs them together */
     fr_kernel b;
     begin_tiled(&b, k, gate, t, FR_PART_GATE);
@@ -279,7 +265,7 @@ const fr_tiled *fr_kernel_head(fr_kernel_set *k, const fr_matrix *m, bool every_
     fr_tiled *out = &k->head[m->type][every_node];
     if (out->pipeline)
         return out;
-    const tile t = choose_tile(k, m, every_node ? tokens_of(k) : 1);
+    const tile t = choose_tile(k, m, every_node ? k->nodes : 1);
     fr_kernel b;
     begin_tiled(&b, k, m, t, FR_PART_TABLE);
     add_rms(&b, k->config);
@@ -389,7 +375,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     return a;
 }
 
-/* The tiles of head.wgsl as the last head pipeline was built; score and advance read what it wrote. */
+/* The tiles of head.wgsl as the last head pipeline was built; score, advance and accept read what it wrote. */
 static void head_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
 {
     for (int t = 0; t < FR_WTYPES; t++)
@@ -427,6 +413,7 @@ fr_pipeline *fr_kernel_advance(fr_kernel_set *k, bool emit)
         fr_kernel b;
         common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_write");
+        fr_kernel_piece(&b, "lib/append");
         fr_kernel_bool(&b, "EMIT", emit);
         if (emit) {
             add_tiles(&b, k, false);
@@ -445,6 +432,8 @@ fr_pipeline *fr_kernel_advance(fr_kernel_set *k, bool emit)
 static void draft_constants(fr_kernel *b, const fr_kernel_set *k, uint32_t threads)
 {
     common(b, k, threads, false);
+    fr_kernel_u32(b, "MEMORY_AT", k->shape->memory_at);
+    fr_kernel_u32(b, "DRAFT_AT", k->shape->draft_at);
     fr_kernel_u32(b, "SLICE", FR_DRAFT_SLICE);
     fr_kernel_u32(b, "SLICES", over(FR_MEMORY_TOKENS + k->shape->context, FR_DRAFT_SLICE));
     fr_kernel_u32(b, "DRAFT_SIZE", DRAFT_SIZE);
@@ -485,9 +474,9 @@ fr_pipeline *fr_kernel_accept(fr_kernel_set *k)
 {
     if (!k->accept) {
         fr_kernel b;
-        const uint32_t threads = best_threads(k);
-        common(&b, k, threads, false);
+        common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_write");
+        fr_kernel_piece(&b, "lib/append");
         head_tiles(&b, k, true);
         k->accept = fr_kernel_build(&b, k->gpu, "accept", true);
     }
