@@ -406,7 +406,7 @@ static void add_tree_tail(fr_forward *f, bucket *b, command_list *list, const co
     for (uint32_t i = 0; i < f->n_kv; i++) {
         const uint32_t first = i * f->layers_per_kv, left = c->n_layers - first;
         add(f, list,
-            (command){.pipeline = fr_kernel_compact(b->kernels),
+            (command){.pipeline = fr_kernel_compact(f->trees[0].kernels),
                       .group = group_of(f, f->weights->head.parts[0].pool, first),
                       .entry = head->entry,
                       .x = over(2 * c->n_kv_heads * c->head_dim / 8, 64),
@@ -434,7 +434,8 @@ static void add_tail(fr_forward *f, bucket *b, fr_tail tail)
 static void add_draft(fr_forward *f, bucket *b)
 {
     const fr_group *group = group_of(f, f->weights->head.parts[0].pool, 0);
-    add(f, &b->body, (command){.pipeline = fr_kernel_draft_match(b->kernels), .group = group, .x = 1, .y = 1, .z = 1, .per_slice = true});
+    add(f, &b->body,
+        (command){.pipeline = fr_kernel_draft_match(f->trees[0].kernels), .group = group, .x = 1, .y = 1, .z = 1, .per_slice = true});
     add_plain(f, &b->body, fr_kernel_draft_tree(b->kernels), group, 0, 1);
 }
 
@@ -456,15 +457,24 @@ static bucket *bucket_of(fr_forward *f, uint32_t nodes, fr_tail tail)
     return &f->trees[i];
 }
 
+static bool has_kernels(fr_forward *f, bucket *b, uint32_t nodes, bool tree)
+{
+    if (!b->kernels)
+        b->kernels = fr_kernel_set_new(f->gpu, f->config, &f->shape, nodes, tree);
+    return b->kernels != NULL;
+}
+
 fr_status fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, bool *is_ready, fr_error_text *e)
 {
     bucket *b = bucket_of(f, nodes, tail);
+    const bool tree = tail == FR_TAIL_TREE;
     *is_ready = false;
-    if (!b->kernels && !(b->kernels = fr_kernel_set_new(f->gpu, f->config, &f->shape, nodes, tail == FR_TAIL_TREE)))
+    /* the set of the narrowest tree has the kernels of trees that don't know N: they are compiled once */
+    if (!has_kernels(f, b, nodes, tree) || (tree && !has_kernels(f, &f->trees[0], 2, true)))
         return fr_fail(e, FR_FAILED, "out of memory");
     if (!b->body.built) {
         b->body.built = true;
-        if (tail == FR_TAIL_TREE)
+        if (tree)
             add_draft(f, b);
         add_embedding(f, b);
         for (uint32_t l = 0; l < f->config->n_layers; l++)
