@@ -242,7 +242,7 @@ static size_t give_ids(uint32_t *found, size_t n, uint32_t *ids, size_t cap)
     return n;
 }
 
-static bool has_vocabulary(fr_engine *e)
+bool fr_engine_has_vocabulary(fr_engine *e)
 {
     if (!e->tokenizer)
         fr_engine_refuse(e, FR_BAD_ARGUMENT, "there is no vocabulary yet: feed the model first");
@@ -253,7 +253,7 @@ size_t fr_tokenize(fr_engine *e, const char *text, size_t size, bool special, ui
 {
     uint32_t *found = NULL;
     size_t n = 0;
-    if (!has_vocabulary(e))
+    if (!fr_engine_has_vocabulary(e))
         return SIZE_MAX;
     if (!fr_tokenizer_encode(e->tokenizer, text, size, special, true, &found, &n)) {
         free(found);
@@ -274,7 +274,7 @@ size_t fr_chat(fr_engine *e, const fr_message *messages, size_t n, uint32_t *ids
     uint32_t *found = NULL;
     size_t n_found = 0;
     fr_error_text error = {0};
-    if (!has_vocabulary(e))
+    if (!fr_engine_has_vocabulary(e))
         return SIZE_MAX;
     if (fr_chat_encode(&e->chat, e->tokenizer, messages, n, &found, &n_found, &error) != FR_OK) {
         free(found);

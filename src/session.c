@@ -51,11 +51,17 @@ static fr_status refuse(fr_engine *e, const char *what)
     return fr_engine_refuse(e, FR_BAD_ARGUMENT, what);
 }
 
+static fr_status check_ready(fr_engine *e)
+{
+    return e->state == FR_STATE_READY ? FR_OK : refuse(e, "the engine is busy: poll until it is ready");
+}
+
 /* `room`: tokens that may be given. */
 static fr_status check(fr_engine *e, const uint32_t *ids, size_t n, uint32_t room)
 {
-    if (e->state != FR_STATE_READY)
-        return refuse(e, "the engine is busy: poll until it is ready");
+    const fr_status status = check_ready(e);
+    if (status != FR_OK)
+        return status;
     if (!n)
         return refuse(e, "the prompt is empty: give at least one token");
     if (n > room) {
@@ -125,10 +131,9 @@ static fr_status check_mode(fr_engine *e, fr_mode mode, uint32_t asked, uint32_t
 fr_status fr_prepare(fr_engine *e, fr_mode mode, uint32_t asked)
 {
     uint32_t width;
-    if (e->state == FR_STATE_FAILED)
-        return e->error.status;
-    if (e->state != FR_STATE_READY)
-        return refuse(e, "the engine is busy: poll until it is ready");
+    const fr_status status = check_ready(e);
+    if (status != FR_OK)
+        return status;
     if (check_mode(e, mode, asked, &width) != FR_OK)
         return FR_BAD_ARGUMENT;
     if (width > 1) {
@@ -269,7 +274,8 @@ static bool submit_window(fr_engine *e, fr_window *w)
         run->submitted++;
         w->steps++;
         run->steps_ahead++;
-        e->dispatches = fr_forward_step(e->forward, width, tail, run->known + MOST_A_STEP * run->steps_ahead);
+        /* nothing but plain steps is in front of a plain one, and they process a position each */
+        e->dispatches = fr_forward_step(e->forward, width, tail, tree ? run->known + MOST_A_STEP * run->steps_ahead : run->submitted);
     }
     fr_gpu_copy(e->gpu, fr_forward_state(e->forward), 0, w->readback, 0, READBACK_BYTES);
     submitted(e, w);

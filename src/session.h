@@ -97,6 +97,8 @@ double fr_now(const fr_engine *);
 void fr_engine_fail(fr_engine *);
 /* A call that can't be done: replaces the message and leaves the engine as it is. Returns the status, or that of a failed engine. */
 fr_status fr_engine_refuse(fr_engine *, fr_status, const char *what);
+/* False, and the call is refused: no file's header has been complete yet. */
+bool fr_engine_has_vocabulary(fr_engine *);
 
 /* Buffers of the session, once the model's are there. */
 fr_status fr_session_init(fr_engine *, fr_error_text *);

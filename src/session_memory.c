@@ -101,10 +101,8 @@ uint64_t fr_conversation(const char *name)
 static bool find_fingerprint(fr_engine *e)
 {
     fr_recall *r = &e->recall;
-    if (!e->tokenizer) {
-        fr_engine_refuse(e, FR_BAD_ARGUMENT, "there is no vocabulary yet: feed the model first");
+    if (!fr_engine_has_vocabulary(e))
         return false;
-    }
     const uint32_t n = r->fingerprint ? 0 : fr_tokenizer_size(e->tokenizer);
     uint64_t hash = FR_MEMORY_HASH;
     for (uint32_t id = 0; id < n; id++) {
