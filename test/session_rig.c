@@ -3,8 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "load/gguf.h"
+
 const tiny_model session_small = {
     .layers = 2, .dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 32, .vocab = 320, .type = "q4_1", .head_type = "q8_0", .seed = 7};
+
+const tiny_model session_portable = {.arch = "qwen2",
+                                     .layers = 2,
+                                     .dim = 96,
+                                     .heads = 3,
+                                     .kv_heads = 1,
+                                     .head_dim = 64,
+                                     .ffn = 160,
+                                     .vocab = 331,
+                                     .type = "q4_0",
+                                     .untied = true,
+                                     .seed = 3};
 
 fr_state session_drive(session_rig *r, fr_state until)
 {
@@ -55,6 +69,51 @@ void session_close(session_rig *r)
     fr_host_attach(r->host, NULL);
     fr_close(r->engine);
     fr_host_close(r->host);
+}
+
+void session_prepare(session_rig *r, uint32_t width)
+{
+    CHECK_MSG(fr_prepare(r->engine, FR_MODE_TREE, width) == FR_OK, "%s", fr_error(r->engine));
+    session_drive(r, FR_STATE_READY);
+}
+
+static fr_status ignore(void *user, fr_error_text *e)
+{
+    (void)user, (void)e;
+    return FR_OK;
+}
+
+static fr_status ignore_data(void *user, const gguf_tensor *t, uint64_t at, const uint8_t *bytes, size_t n, size_t *used, fr_error_text *e)
+{
+    (void)user, (void)t, (void)at, (void)bytes, (void)e;
+    *used = n;
+    return FR_OK;
+}
+
+void session_spoil_norms(uint8_t *file, size_t size)
+{
+    load_heap heap = {0};
+    gguf_events events = {NULL, ignore, ignore, ignore_data};
+    gguf_reader *reader = gguf_reader_new(&events, &heap);
+    fr_error_text e = {0};
+    size_t used, n, spoilt = 0;
+    const float largest = 3e38f;
+    CHECK_INT(gguf_reader_feed(reader, file, size, &used, &e), FR_OK);
+    for (const gguf_tensor *t = gguf_reader_tensors(reader, &n); n; n--, t++)
+        for (size_t i = 0; strstr(t->name, "norm") && i < t->bytes / sizeof largest; i++, spoilt++)
+            memcpy(file + t->offset + i * sizeof largest, &largest, sizeof largest);
+    CHECK(spoilt > 0);
+    gguf_reader_free(reader);
+}
+
+void session_abort(session_rig *r, int polls)
+{
+    for (int i = 0; i < polls && fr_poll(r->engine) != FR_STATE_READY; i++)
+        fr_host_pump(r->host);
+    const bool running = fr_finish_reason(r->engine) == FR_FINISH_NONE;
+    fr_abort(r->engine);
+    session_drive(r, FR_STATE_READY);
+    CHECK_INT(fr_finish_reason(r->engine), running ? FR_FINISH_ABORT : FR_FINISH_LENGTH);
 }
 
 void session_prompt(uint32_t *ids, size_t n, uint32_t seed)

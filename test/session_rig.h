@@ -14,6 +14,7 @@ typedef struct session_rig {
 } session_rig;
 
 extern const tiny_model session_small;
+extern const tiny_model session_portable; /* with biases and sizes that no tile divides, to be opened on default limits */
 
 /* Polls until that state. */
 fr_state session_drive(session_rig *, fr_state until);
@@ -21,6 +22,13 @@ session_rig session_engine(uint32_t context, bool portable);
 void session_feed(session_rig *, const uint8_t *bytes, size_t size); /* a whole file */
 session_rig session_open(const tiny_model *, bool portable);         /* ready, with a context of CONTEXT tokens */
 void session_close(session_rig *);
+
+void session_prepare(session_rig *, uint32_t width);                  /* compiles the kernels of a tree */
+/* Gains of a model file as large as floats get: no logit is finite, so requests fail. */
+void session_spoil_norms(uint8_t *file, size_t size);
+
+/* Polls so often, or until the request has ended, then aborts it and waits. It ends as aborted, or at its length if it had. */
+void session_abort(session_rig *, int polls);
 
 /* Ids that look random and stay below 256, the bytes of every vocabulary. */
 void session_prompt(uint32_t *ids, size_t n, uint32_t seed);

@@ -1,6 +1,5 @@
 /* test_session.c: requests on small random models: modes, windows, ends, aborts, the cache. Random weights repeat themselves less than text
  * does, so a wrong bit anywhere soon shows as another token. */
-#include "load/gguf.h"
 #include "test/session_rig.h"
 
 static void loop_equals_greedy(const tiny_model *m, bool portable)
@@ -34,18 +33,7 @@ static void windows_q4a(void)
 
 static void windows_portable(void)
 {
-    const tiny_model m = {.arch = "qwen2",
-                          .layers = 2,
-                          .dim = 96,
-                          .heads = 3,
-                          .kv_heads = 1,
-                          .head_dim = 64,
-                          .ffn = 160,
-                          .vocab = 331,
-                          .type = "q4_0",
-                          .untied = true,
-                          .seed = 3};
-    loop_equals_greedy(&m, true);
+    loop_equals_greedy(&session_portable, true);
 }
 
 /* A conversation that grows: what the cache holds gives the bits of a fresh prefill. */
@@ -147,12 +135,7 @@ static void aborts(void)
     for (int polls = 0; polls < 40; polls += 3) { /* at any moment: before the prompt is through, between windows */
         fr_reset(r.engine);
         CHECK_INT(fr_generate(r.engine, ids, 70, &q), FR_OK);
-        for (int i = 0; i < polls && fr_poll(r.engine) != FR_STATE_READY; i++)
-            fr_host_pump(r.host);
-        const bool running = fr_finish_reason(r.engine) == FR_FINISH_NONE;
-        fr_abort(r.engine);
-        session_drive(&r, FR_STATE_READY);
-        CHECK_INT(fr_finish_reason(r.engine), running ? FR_FINISH_ABORT : FR_FINISH_LENGTH);
+        session_abort(&r, polls);
         size_t n;
         const uint32_t *tokens = fr_tokens(r.engine, &n);
         CHECK(n <= TOKENS);
@@ -231,12 +214,7 @@ static void score_predicts_answer(void)
     session_same(answer, 80, ids + 50, session_generate(&r, ids, 50, &q, ids + 50), "after scoring");
     for (int polls = 0; polls < 12; polls += 2) { /* an abort at any moment */
         CHECK_INT(fr_score(r.engine, ids, 130, top, margin), FR_OK);
-        for (int i = 0; i < polls && fr_poll(r.engine) != FR_STATE_READY; i++)
-            fr_host_pump(r.host);
-        const bool running = fr_finish_reason(r.engine) == FR_FINISH_NONE;
-        fr_abort(r.engine);
-        session_drive(&r, FR_STATE_READY);
-        CHECK_INT(fr_finish_reason(r.engine), running ? FR_FINISH_ABORT : FR_FINISH_LENGTH);
+        session_abort(&r, polls);
     }
     session_same(answer, 80, ids + 50, session_generate(&r, ids, 50, &q, ids + 50), "after aborts");
     session_close(&r);
@@ -265,36 +243,6 @@ static void workgroup_memory(void)
     }
 }
 
-static fr_status ignore(void *user, fr_error_text *e)
-{
-    (void)user, (void)e;
-    return FR_OK;
-}
-
-static fr_status ignore_data(void *user, const gguf_tensor *t, uint64_t at, const uint8_t *bytes, size_t n, size_t *used, fr_error_text *e)
-{
-    (void)user, (void)t, (void)at, (void)bytes, (void)e;
-    *used = n;
-    return FR_OK;
-}
-
-/* Gains as large as floats get: activations overflow. */
-static void spoil_norms(uint8_t *file, size_t size)
-{
-    load_heap heap = {0};
-    gguf_events events = {NULL, ignore, ignore, ignore_data};
-    gguf_reader *reader = gguf_reader_new(&events, &heap);
-    fr_error_text e = {0};
-    size_t used, n, spoilt = 0;
-    const float largest = 3e38f;
-    CHECK_INT(gguf_reader_feed(reader, file, size, &used, &e), FR_OK);
-    for (const gguf_tensor *t = gguf_reader_tensors(reader, &n); n; n--, t++)
-        for (size_t i = 0; strstr(t->name, "norm") && i < t->bytes / sizeof largest; i++, spoilt++)
-            memcpy(file + t->offset + i * sizeof largest, &largest, sizeof largest);
-    CHECK(spoilt > 0);
-    gguf_reader_free(reader);
-}
-
 /* Logits that are no numbers end the request, not the engine, and nothing of what was computed is used again. */
 static void not_finite(void)
 {
@@ -302,7 +250,7 @@ static void not_finite(void)
     size_t size;
     uint8_t *bytes = tiny_model_bytes(&session_small, &size);
     CHECK(bytes);
-    spoil_norms(bytes, size);
+    session_spoil_norms(bytes, size);
     session_feed(&r, bytes, size);
     free(bytes);
     session_drive(&r, FR_STATE_READY);

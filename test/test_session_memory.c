@@ -1,117 +1,48 @@
 /* test_session_memory.c: session memory in the engine, on small random models: what is remembered and searched, that no answer depends on
  * it, and its way from one engine to another. */
-#include "cli/host.h"
-#include "load/gguf.h"
 #include "spec/memory.h"
-#include "test/test.h"
-#include "tools/tiny_model.h"
+#include "test/session_rig.h"
 
-enum { TOKENS = 32, PROMPT = 12, CONTEXT = 160 };
-
-typedef struct rig {
-    fr_host *host;
-    fr_engine *engine;
-} rig;
+enum { ANSWER = 32, PROMPT = 12 };
 
 static const tiny_model small = {.layers = 1, .dim = 64, .heads = 2, .vocab = 320, .type = "q8_0", .untied = true, .seed = 7};
 
-static rig open_engine(uint32_t context)
-{
-    fr_error_text e = {0};
-    rig r = {fr_host_open(NULL, &e), NULL};
-    CHECK_MSG(r.host, "%s", e.text);
-    r.engine = fr_open(fr_host_device(r.host), &(fr_options){.context = context});
-    fr_host_attach(r.host, r.engine);
-    return r;
-}
-
-static void drive(rig *r)
-{
-    fr_state s;
-    while ((s = fr_poll(r->engine)) != FR_STATE_READY && s != FR_STATE_FAILED)
-        fr_host_pump(r->host);
-    CHECK_MSG(s == FR_STATE_READY, "%s", fr_error(r->engine));
-}
-
-static void feed(rig *r, const uint8_t *bytes, size_t size)
-{
-    for (size_t at = 0, used; at < size; at += used) {
-        CHECK_MSG(fr_feed(r->engine, bytes + at, size - at, &used) == FR_OK, "%s", fr_error(r->engine));
-        if (at + used < size) {
-            fr_poll(r->engine);
-            fr_host_pump(r->host);
-        }
-    }
-    CHECK_INT(fr_feed_end(r->engine), FR_OK);
-}
-
-static rig open_rig(const tiny_model *m)
-{
-    rig r = open_engine(CONTEXT);
-    size_t size;
-    uint8_t *bytes = tiny_model_bytes(m, &size);
-    CHECK(bytes);
-    feed(&r, bytes, size);
-    free(bytes);
-    drive(&r);
-    return r;
-}
-
-static void close_rig(rig *r)
-{
-    fr_host_attach(r->host, NULL);
-    fr_close(r->engine);
-    fr_host_close(r->host);
-}
-
-static void prepare(rig *r, uint32_t width)
-{
-    CHECK_MSG(fr_prepare(r->engine, FR_MODE_TREE, width) == FR_OK, "%s", fr_error(r->engine));
-    drive(r);
-}
-
-static void prompt(uint32_t ids[PROMPT], uint32_t seed)
-{
-    for (size_t i = 0; i < PROMPT; i++)
-        ids[i] = (seed = seed * 1664525u + 1013904223u) >> 24;
-}
-
-static uint32_t count(const rig *r, fr_stat_id id)
+static uint32_t count(const session_rig *r, fr_stat_id id)
 {
     return (uint32_t)fr_stat(r->engine, id);
 }
 
 /* Runs a request and compares its answer, if `want` is there. */
-static void ask(rig *r, const uint32_t ids[PROMPT], fr_request q, const uint32_t *want, const char *what)
+static void ask(session_rig *r, const uint32_t ids[PROMPT], fr_request q, const uint32_t *want, const char *what)
 {
-    q.max_tokens = TOKENS;
+    q.max_tokens = ANSWER;
     q.ignore_eos = true;
     CHECK_MSG(fr_generate(r->engine, ids, PROMPT, &q) == FR_OK, "%s", fr_error(r->engine));
-    drive(r);
+    session_drive(r, FR_STATE_READY);
     size_t n;
     const uint32_t *tokens = fr_tokens(r->engine, &n);
-    CHECK_INT(n, TOKENS);
+    CHECK_INT(n, ANSWER);
     for (size_t i = 0; want && i < n; i++)
         CHECK_MSG(tokens[i] == want[i], "%s: token %zu is %u, greedy says %u", what, i, tokens[i], want[i]);
 }
 
-static void answer_of(rig *r, const uint32_t ids[PROMPT], uint32_t want[TOKENS])
+static void answer_of(session_rig *r, const uint32_t ids[PROMPT], uint32_t want[ANSWER])
 {
     ask(r, ids, (fr_request){.mode = FR_MODE_GREEDY, .scope = FR_SCOPE_NONE}, NULL, "");
     size_t n;
-    memcpy(want, fr_tokens(r->engine, &n), TOKENS * sizeof *want);
+    memcpy(want, fr_tokens(r->engine, &n), ANSWER * sizeof *want);
 }
 
-enum { RUN = FR_MEMORY_LEAD + TOKENS };
+enum { RUN = FR_MEMORY_LEAD + ANSWER };
 
 static const fr_request tree = {.mode = FR_MODE_TREE};
 
 /* On, off, cleared, by conversation: always the tokens of greedy. Counters say what was searched. */
-static void same_tokens(rig *r)
+static void same_tokens(session_rig *r)
 {
-    uint32_t a[PROMPT], b[PROMPT], want_a[TOKENS], want_b[TOKENS];
-    prompt(a, 1);
-    prompt(b, 2);
+    uint32_t a[PROMPT], b[PROMPT], want_a[ANSWER], want_b[ANSWER];
+    session_prompt(a, PROMPT, 1);
+    session_prompt(b, PROMPT, 2);
     memcpy(b + PROMPT - 3, a + PROMPT - 3, 3 * sizeof *a); /* so that what followed in one is proposed in the other */
     answer_of(r, a, want_a);
     answer_of(r, b, want_b);
@@ -146,11 +77,11 @@ static void same_tokens(rig *r)
     CHECK_INT(count(r, FR_STAT_MEMORY_SEARCHED), 4 * RUN);
 }
 
-static void conversations(rig *r)
+static void conversations(session_rig *r)
 {
     fr_clear_memory(r->engine);
-    uint32_t a[PROMPT], want[TOKENS];
-    prompt(a, 3);
+    uint32_t a[PROMPT], want[ANSWER];
+    session_prompt(a, PROMPT, 3);
     answer_of(r, a, want);
     const uint64_t tea = fr_conversation("tea"), ship = fr_conversation("ship");
     CHECK(tea && ship && tea != ship && !fr_conversation(NULL) && !fr_conversation(""));
@@ -182,20 +113,17 @@ static void conversations(rig *r)
 }
 
 /* An abort leaves what was said by then; clearing while a request runs changes none of its tokens. */
-static void aborts(rig *r)
+static void aborts(session_rig *r)
 {
-    uint32_t a[PROMPT], want[TOKENS], top[PROMPT];
-    prompt(a, 4);
+    uint32_t a[PROMPT], want[ANSWER], top[PROMPT];
+    session_prompt(a, PROMPT, 4);
     answer_of(r, a, want);
     ask(r, a, tree, want, "to be remembered");
-    const fr_request q = {.mode = FR_MODE_TREE, .max_tokens = TOKENS, .ignore_eos = true, .window = 1};
+    const fr_request q = {.mode = FR_MODE_TREE, .max_tokens = ANSWER, .ignore_eos = true, .window = 1};
     for (int polls = 0; polls < 9; polls += 2) {
         const uint32_t before = count(r, FR_STAT_MEMORY_TOKENS);
         CHECK_INT(fr_generate(r->engine, a, PROMPT, &q), FR_OK);
-        for (int i = 0; i < polls && fr_poll(r->engine) != FR_STATE_READY; i++)
-            fr_host_pump(r->host);
-        fr_abort(r->engine);
-        drive(r);
+        session_abort(r, polls);
         size_t n;
         fr_tokens(r->engine, &n);
         CHECK_INT(count(r, FR_STAT_MEMORY_TOKENS), before + (n ? FR_MEMORY_LEAD + n : 0));
@@ -203,17 +131,17 @@ static void aborts(rig *r)
     CHECK_INT(fr_generate(r->engine, a, PROMPT, &q), FR_OK);
     fr_poll(r->engine);
     fr_clear_memory(r->engine);
-    drive(r);
+    session_drive(r, FR_STATE_READY);
     size_t n;
     const uint32_t *tokens = fr_tokens(r->engine, &n);
-    CHECK(n == TOKENS && !memcmp(tokens, want, sizeof want));
+    CHECK(n == ANSWER && !memcmp(tokens, want, sizeof want));
     CHECK_INT(count(r, FR_STAT_MEMORY_TOKENS), RUN);
     CHECK_INT(fr_score(r->engine, a, PROMPT, top, NULL), FR_OK);
-    drive(r);
+    session_drive(r, FR_STATE_READY);
     CHECK_INT(count(r, FR_STAT_MEMORY_TOKENS), RUN); /* nothing was said */
 }
 
-static uint8_t *saved(rig *r, size_t *size)
+static uint8_t *saved(session_rig *r, size_t *size)
 {
     *size = fr_save_memory(r->engine, NULL, 0);
     CHECK_MSG(*size, "%s", fr_error(r->engine));
@@ -223,7 +151,7 @@ static uint8_t *saved(rig *r, size_t *size)
     return bytes;
 }
 
-static void refuses(rig *r, const uint8_t *bytes, size_t size, const char *why)
+static void refuses(session_rig *r, const uint8_t *bytes, size_t size, const char *why)
 {
     const uint32_t before = count(r, FR_STAT_MEMORY_TOKENS);
     CHECK_INT(fr_load_memory(r->engine, bytes, size, "notes.memory"), FR_BAD_ARGUMENT);
@@ -231,41 +159,12 @@ static void refuses(rig *r, const uint8_t *bytes, size_t size, const char *why)
     CHECK_INT(count(r, FR_STAT_MEMORY_TOKENS), before);
 }
 
-static fr_status ignore(void *user, fr_error_text *e)
-{
-    (void)user, (void)e;
-    return FR_OK;
-}
-
-static fr_status ignore_data(void *user, const gguf_tensor *t, uint64_t at, const uint8_t *bytes, size_t n, size_t *used, fr_error_text *e)
-{
-    (void)user, (void)t, (void)at, (void)bytes, (void)e;
-    *used = n;
-    return FR_OK;
-}
-
-/* Gains as large as floats get: no logit is finite, so requests fail. */
-static void spoil_norms(uint8_t *file, size_t size)
-{
-    load_heap heap = {0};
-    gguf_events events = {NULL, ignore, ignore, ignore_data};
-    gguf_reader *reader = gguf_reader_new(&events, &heap);
-    fr_error_text e = {0};
-    size_t used, n;
-    const float largest = 3e38f;
-    CHECK_INT(gguf_reader_feed(reader, file, size, &used, &e), FR_OK);
-    for (const gguf_tensor *t = gguf_reader_tensors(reader, &n); n; n--, t++)
-        for (size_t i = 0; strstr(t->name, "norm") && i < t->bytes / sizeof largest; i++)
-            memcpy(file + t->offset + i * sizeof largest, &largest, sizeof largest);
-    gguf_reader_free(reader);
-}
-
 /* What was saved makes drafts better again. */
-static void comes_back(rig *r)
+static void comes_back(session_rig *r)
 {
-    uint32_t a[PROMPT], want[TOKENS];
+    uint32_t a[PROMPT], want[ANSWER];
     size_t size;
-    prompt(a, 5);
+    session_prompt(a, PROMPT, 5);
     answer_of(r, a, want);
     fr_clear_memory(r->engine);
     ask(r, a, (fr_request){.mode = FR_MODE_TREE, .conversation = 9}, want, "without memory");
@@ -283,23 +182,23 @@ static void comes_back(rig *r)
 /* One engine for all of it: the kernels of two trees take a software adapter seconds. */
 static void requests(void)
 {
-    rig r = open_rig(&small);
-    prepare(&r, 2);
-    prepare(&r, 8);
+    session_rig r = session_open(&small, false);
+    session_prepare(&r, 2);
+    session_prepare(&r, 8);
     same_tokens(&r);
     conversations(&r);
     aborts(&r);
     comes_back(&r);
-    close_rig(&r);
+    session_close(&r);
 }
 
 /* To an engine of the same vocabulary, whose requests fail and take nothing away, and which fails itself; not to one of another. */
 static void save_and_load(void)
 {
-    rig r = open_rig(&small), other = open_engine(CONTEXT);
-    uint32_t a[PROMPT], want[TOKENS];
+    session_rig r = session_open(&small, false), other = session_engine(CONTEXT, false);
+    uint32_t a[PROMPT], want[ANSWER];
     size_t size, again, model_size;
-    prompt(a, 5);
+    session_prompt(a, PROMPT, 5);
     answer_of(&r, a, want);
     ask(&r, a, (fr_request){.mode = FR_MODE_LOOP, .conversation = 9}, want, "to be remembered");
     uint8_t *bytes = saved(&r, &size);
@@ -310,13 +209,13 @@ static void save_and_load(void)
     m.seed = 8; /* other weights, the same vocabulary */
     uint8_t *model = tiny_model_bytes(&m, &model_size);
     CHECK(model);
-    spoil_norms(model, model_size);
-    feed(&other, model, model_size);
+    session_spoil_norms(model, model_size);
+    session_feed(&other, model, model_size);
     CHECK_INT(fr_load_memory(other.engine, bytes, size, NULL), FR_OK); /* before it is ready */
-    drive(&other);
+    session_drive(&other, FR_STATE_READY);
     for (int mode = FR_MODE_GREEDY; mode <= FR_MODE_TREE; mode++) {
         CHECK_INT(fr_generate(other.engine, a, PROMPT, &(fr_request){.mode = (fr_mode)mode, .max_tokens = 4}), FR_OK);
-        drive(&other);
+        session_drive(&other, FR_STATE_READY);
         CHECK_INT(fr_finish_reason(other.engine), FR_FINISH_ERROR);
         CHECK_INT(count(&other, FR_STAT_MEMORY_TOKENS), RUN);
     }
@@ -326,7 +225,7 @@ static void save_and_load(void)
     CHECK(again == size && !memcmp(kept, bytes, size));
     free(kept);
     free(model);
-    close_rig(&other);
+    session_close(&other);
 
     refuses(&r, bytes, size - 1, "damaged");
     bytes[size / 2] ^= 1;
@@ -339,7 +238,7 @@ static void save_and_load(void)
     m.vocab = 331;
     model = tiny_model_bytes(&m, &model_size);
     CHECK(model);
-    other = open_engine(1 << 20); /* more than the model has: its load ends with the header, and compiles nothing */
+    other = session_engine(1 << 20, false); /* more than the model has: its load ends with the header, and compiles nothing */
     CHECK_INT(fr_feed(other.engine, model, model_size, &again), FR_BAD_ARGUMENT);
     kept = saved(&other, &again);
     refuses(&r, kept, again, "another model");
@@ -347,8 +246,8 @@ static void save_and_load(void)
     free(kept);
     free(model);
     free(bytes);
-    close_rig(&other);
-    close_rig(&r);
+    session_close(&other);
+    session_close(&r);
 }
 
 const fr_test session_memory_tests[] = {

@@ -7,10 +7,8 @@ enum { PROMPTS = 200, MOST = 100 };
 /* The kernels of every width, compiled: else plain steps would be taken meanwhile, and short requests see no tree. */
 static void prepare(session_rig *r, uint32_t step)
 {
-    for (uint32_t width = 2; width <= 32; width *= step) {
-        CHECK_INT(fr_prepare(r->engine, FR_MODE_TREE, width), FR_OK);
-        session_drive(r, FR_STATE_READY);
-    }
+    for (uint32_t width = 2; width <= 32; width *= step)
+        session_prepare(r, width);
 }
 
 static uint32_t next(uint32_t *seed)
@@ -72,18 +70,7 @@ static void many_prompts(session_rig *r)
 /* On WebGPU's default limits, without subgroups, with biases and sizes that no tile divides. */
 static void portable(void)
 {
-    const tiny_model m = {.arch = "qwen2",
-                          .layers = 2,
-                          .dim = 96,
-                          .heads = 3,
-                          .kv_heads = 1,
-                          .head_dim = 64,
-                          .ffn = 160,
-                          .vocab = 331,
-                          .type = "q4_0",
-                          .untied = true,
-                          .seed = 3};
-    session_rig r = session_open(&m, true);
+    session_rig r = session_open(&session_portable, true);
     counts c = {0};
     prepare(&r, 4);
     for (uint32_t i = 0; i < 20; i++)
@@ -135,10 +122,7 @@ static void aborts(session_rig *r)
     for (int polls = 0; polls < 30; polls += 5) {
         fr_reset(r->engine);
         CHECK_INT(fr_generate(r->engine, ids, n, &tree), FR_OK);
-        for (int i = 0; i < polls && fr_poll(r->engine) != FR_STATE_READY; i++)
-            fr_host_pump(r->host);
-        fr_abort(r->engine);
-        session_drive(r, FR_STATE_READY);
+        session_abort(r, polls);
         size_t so_far;
         const uint32_t *tokens = fr_tokens(r->engine, &so_far);
         CHECK(so_far <= 40);
