@@ -1,6 +1,9 @@
 #include "cli/sim/replay.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "spec/memory.h"
 
 /* One line after the other behind a memory. What is accepted at a place depends on the tokens before it alone, not on where steps began; so
  * it is found once for every place of an output, and steps are counted afterwards. */
@@ -71,7 +74,7 @@ static void replay_line(replay *r, const sim_line *line, sim_result *result)
     sim_corpus_cut(c, c->sequence);
     if (s->memory == 0 || line->n_output == 0)
         return;
-    const uint32_t lead = s->prompts || line->n_prompt < SIM_LEAD ? line->n_prompt : SIM_LEAD;
+    const uint32_t lead = s->prompts || line->n_prompt < FR_MEMORY_LEAD ? line->n_prompt : FR_MEMORY_LEAD;
     push_all(c, line->prompt + line->n_prompt - lead, lead);
     push_all(c, line->output, line->n_output);
     sim_corpus_push(c, FR_DRAFT_BREAK);

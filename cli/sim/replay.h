@@ -6,10 +6,7 @@
 #include "cli/sim/log.h"
 
 #define SIM_ALL UINT32_MAX /* memory without a limit */
-enum {
-    SIM_LEAD = 8,         /* tokens of the prompt's end that memory keeps before an output: a longer match has no use for more */
-    SIM_WIDTHS = 4,       /* at most */
-};
+enum { SIM_WIDTHS = 4 /* at most */ };
 
 typedef struct sim_setup {
     const sim_drafter *drafter;
