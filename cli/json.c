@@ -4,31 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-/* Length of the UTF-8 sequence at s, 0 if it is none (overlong forms, surrogates and what lies above U+10FFFF included). */
-static size_t sequence(const unsigned char *s, size_t left)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xC0 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF8 ? 4 : 0;
-    if (n < 2)
-        return n;
-    if (n > left)
-        return 0;
-    uint32_t c = s[0] & (0x7Fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-        c = c << 6 | (s[i] & 0x3Fu);
-    }
-    return c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000) ? 0 : n;
-}
+#include "base/utf8.h"
 
 static void quoted(FILE *out, const char *bytes, size_t size)
 {
     const unsigned char *s = (const unsigned char *)bytes;
     fputc('"', out);
-    for (size_t i = 0, n; i < size; i += n ? n : 1) {
-        n = sequence(s + i, size - i);
-        if (n == 0)
+    for (size_t i = 0, n; i < size; i += n) {
+        uint32_t code;
+        n = fr_utf8_read(s + i, size - i, &code);
+        if (code & FR_CODE_BYTE)
             fputs("\\ufffd", out);
         else if (s[i] == '"' || s[i] == '\\')
             fprintf(out, "\\%c", s[i]);
