@@ -263,7 +263,8 @@ static bool submit_window(fr_engine *e, fr_window *w)
 {
     fr_run *run = &e->run;
     /* compiling begins behind the first token, which it would delay; meanwhile plain steps go on: they give the same tokens */
-    const bool tree = run->width > 1 && run->emitted && prepared(e, run->width, FR_TAIL_TREE);
+    const bool may = run->width > 1 && (run->emitted || fr_forward_begun(e->forward, run->width, FR_TAIL_TREE));
+    const bool tree = may && prepared(e, run->width, FR_TAIL_TREE);
     const uint32_t width = tree ? run->width : 1;
     const fr_tail tail = tree ? FR_TAIL_TREE : FR_TAIL_EMIT;
     if (e->state == FR_STATE_FAILED || (!tree && !prepared(e, 1, FR_TAIL_EMIT)))

@@ -464,6 +464,11 @@ static bool has_kernels(fr_forward *f, bucket *b, uint32_t nodes, bool tree)
     return b->kernels != NULL;
 }
 
+bool fr_forward_begun(fr_forward *f, uint32_t nodes, fr_tail tail)
+{
+    return bucket_of(f, nodes, tail)->tails[tail].built;
+}
+
 fr_status fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, bool *is_ready, fr_error_text *e)
 {
     bucket *b = bucket_of(f, nodes, tail);

@@ -39,14 +39,16 @@ fr_buffer *fr_forward_state(const fr_forward *);
 uint64_t fr_forward_tokens_offset(void); /* of the token ids in the state buffer, bytes */
 
 uint32_t fr_forward_prefill_nodes(const fr_forward *); /* N of the widest bucket */
+/* Whether fr_forward_prepare() was called for such a step: its pipelines are ready, or compile. */
+bool fr_forward_begun(fr_forward *, uint32_t nodes, fr_tail);
 /* Whether every pipeline of such a step is ready; starts compiling what is missing. */
 fr_status fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, bool *ready, fr_error_text *);
 
 /* What the drafter searches besides the sequence, for the steps recorded from now on: at most FR_MEMORY_TOKENS ids and breaks
  * (spec/draft.h), oldest first. Control.memory is the same number. */
 void fr_forward_set_memory(fr_forward *, const uint32_t *tokens, uint32_t n);
-uint32_t
-fr_forward_tree_nodes(const fr_forward *); /* N of the widest tree, a power of two from 2 on; less than 32 where contexts are long */
+/* N of the widest tree, a power of two from 2 on; less than 32 where contexts are long. */
+uint32_t fr_forward_tree_nodes(const fr_forward *);
 
 /* Records one step of a bucket (1, or fr_forward_prefill_nodes; for trees 2, 4, 8 and so on to fr_forward_tree_nodes) between fr_gpu_begin
  * and fr_gpu_submit. `positions`: upper bound of the cached and processed tokens after the step. Returns the dispatches recorded. */
