@@ -5,6 +5,7 @@
 
 #include "cli/adapter.h"
 #include "cli/json.h"
+#include "cli/profile.h"
 #include "cli/verbs.h"
 
 enum { FR_BENCH_REPEATS = 50, FR_BENCH_MODES = 3, FR_BENCH_WIDTHS = 6 /* 1, 2, 4, 8, 16, 32 */, FR_BENCH_WIDTH = 8 };
@@ -24,7 +25,7 @@ typedef struct bench_width {
 typedef struct bench {
     const char *model, *adapter;
     uint32_t tokens, prompt_tokens, repeats, window, widest, context;
-    bool json, talk;
+    bool json, profile, talk;
     fr_drive drive;
     uint32_t *prompt;
     uint32_t *first; /* tokens of the first run; every other run must give them again */
@@ -375,13 +376,36 @@ static fr_args_result parse(const fr_verb *verb, bench *b, int argc, char **argv
         {FR_ARG_COUNT, "--prompt-tokens", "TOKENS", "before them (512; 128)", &b->prompt_tokens, 1, 1 << 20},
         {FR_ARG_COUNT, "--repeats", "N", "runs of each kind, up to 50 (5; 3)", &b->repeats, 1, FR_BENCH_REPEATS},
         {FR_ARG_COUNT, "--window", "W", "loop, tree: steps in a command buffer, 1 to 16", &b->window, 1, 16},
-        {FR_ARG_COUNT, "--width", "N", "nodes of the widest tree, 1 (no trees) to 32 (32)", &b->widest, 1, 32},
+        {FR_ARG_COUNT, "--width", "N", "nodes of the widest tree, 1 (no trees) to 32 (32; profile: 8)", &b->widest, 1, 32},
+        {FR_ARG_FLAG, "--profile", NULL, "instead, what each kernel of a step takes, by the GPU's clock", &b->profile, 0, 0},
         {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and tokens", &b->context, 1, 1 << 24},
         {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &b->adapter, 0, 0},
         {FR_ARG_FLAG, "--json", NULL, "one JSON object", &b->json, 0, 0},
         {0},
     };
     return fr_args_parse(verb, table, argc, argv, &b->model, err);
+}
+
+static fr_status speeds(bench *b, fr_error_text *err)
+{
+    set_defaults(b);
+    fr_status status = make_prompt(b, err);
+    if (status == FR_OK)
+        status = measure(b, err);
+    if (status == FR_OK && b->json)
+        print_json(b);
+    else if (status == FR_OK)
+        print_text(b);
+    return status;
+}
+
+static fr_status profile(bench *b, fr_error_text *err)
+{
+    fr_profile_options o = {.width = b->widest ? b->widest : FR_BENCH_WIDTH, .json = b->json};
+    set_defaults(b);
+    o.positions = b->prompt_tokens;
+    o.repeats = b->repeats;
+    return fr_profile(&b->drive, &o, err);
 }
 
 fr_status fr_verb_bench(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
@@ -398,14 +422,7 @@ fr_status fr_verb_bench(const fr_verb *verb, int argc, char **argv, fr_error_tex
     fr_status status = fr_drive_open(&b.drive, b.model, b.adapter, &options, b.talk, err);
     if (status != FR_OK)
         return status;
-    set_defaults(&b);
-    status = make_prompt(&b, err);
-    if (status == FR_OK)
-        status = measure(&b, err);
-    if (status == FR_OK && b.json)
-        print_json(&b);
-    else if (status == FR_OK)
-        print_text(&b);
+    status = b.profile ? profile(&b, err) : speeds(&b, err);
     free(b.prompt);
     free(b.first);
     fr_drive_close(&b.drive);

@@ -34,6 +34,7 @@ struct fr_host {
     fr_device facts;
     char name[160];
     long nap_us;
+    bool can_time;
     bool closing, gone; /* the device is being destroyed; the lost callback has come */
     fr_engine *engine;
     char error[400]; /* first device event since the host was opened */
@@ -366,14 +367,19 @@ static bool make_device(fr_host *host, fr_error_text *err)
     }
     limits.nextInChain = NULL;
 
-    const WGPUFeatureName subgroups = feature(WGPUFeatureName_Subgroups);
+    const WGPUFeatureName wanted[] = {feature(WGPUFeatureName_Subgroups), feature(WGPUFeatureName_TimestampQuery)};
+    WGPUFeatureName features[2];
+    size_t n = 0;
+    for (size_t i = 0; i < 2; i++)
+        if (wgpuAdapterHasFeature(host->adapter, wanted[i]))
+            features[n++] = wanted[i];
 
     static fr_reply reply;
     reply = (fr_reply){0};
     WGPUDeviceDescriptor descriptor = WGPU_DEVICE_DESCRIPTOR_INIT;
     descriptor.requiredLimits = &limits;
-    descriptor.requiredFeatureCount = wgpuAdapterHasFeature(host->adapter, subgroups) ? 1 : 0;
-    descriptor.requiredFeatures = &subgroups;
+    descriptor.requiredFeatureCount = n;
+    descriptor.requiredFeatures = features;
     descriptor.deviceLostCallbackInfo.mode = WGPUCallbackMode_AllowProcessEvents;
     descriptor.deviceLostCallbackInfo.callback = on_lost;
     descriptor.deviceLostCallbackInfo.userdata1 = host;
@@ -390,7 +396,8 @@ static bool make_device(fr_host *host, fr_error_text *err)
         return false;
     }
     host->device = reply.object;
-    host->facts.has_subgroups = wgpuDeviceHasFeature(host->device, subgroups);
+    host->facts.has_subgroups = wgpuDeviceHasFeature(host->device, wanted[0]);
+    host->can_time = wgpuDeviceHasFeature(host->device, wanted[1]);
     return true;
 }
 
@@ -447,6 +454,11 @@ void fr_host_close(fr_host *host)
 const fr_device *fr_host_device(const fr_host *host)
 {
     return &host->facts;
+}
+
+bool fr_host_can_time(const fr_host *host)
+{
+    return host->can_time;
 }
 
 const char *fr_host_error(const fr_host *host)

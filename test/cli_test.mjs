@@ -511,6 +511,21 @@ test("bench.json", () => {
   fails(2, /context/, ["bench", tiny(), "--prompt-tokens", "100000"]);
 });
 
+test("bench.profile", () => {
+  const r = json(["bench", tiny(), "--profile", "--prompt-tokens", "40", "--repeats", "2", "--width", "1"]);
+  assert.deepEqual(r.profiles.map(p => [p.nodes, p.positions]), [[1, 40], [32, 40]]);
+  for (const p of r.profiles) {
+    assert.equal(p.kernels.reduce((n, k) => n + k.dispatches, 0), p.dispatches);
+    assert.ok(p.step_ms > 0 && p.step_samples_ms.length === 2 && p.floor_ms > 0);
+    for (const k of p.kernels) assert.ok(k.us > 0 && k.one_layer_us > 0 && k.samples_us.length === 2 && k.floor_us > 0, k.kernel);
+    assert.ok(Math.abs(p.sum_ms - p.kernels.reduce((sum, k) => sum + k.dispatches * k.us, 0) / 1000) < 0.01);
+  }
+  const weights = r.profiles[0].kernels.filter(k => k.matrix && k.kernel !== "embed"); // embed reads one row of the table, the head all of it
+  const products = weights.reduce((sum, k) => sum + k.products, 0), bytes = weights.reduce((sum, k) => sum + k.bytes, 0);
+  assert.equal(bytes, products / 32 * 34, "Q8_0 has 34 bytes for 32 weights");
+  fails(2, /context/, ["bench", tiny(), "--profile", "--prompt-tokens", "2000"]);
+});
+
 test("selftest", () => {
   const r = forerun(["selftest", "--adapter", "cpu"]);
   assert.equal(r.status, 0, r.stderr + r.stdout.split("\n").slice(-5).join("\n"));

@@ -56,6 +56,9 @@ struct fr_gpu {
     const fr_group *group;
     uint32_t entry;
     int state; /* 0 none, 1 for reading, 2 for writing */
+    WGPUQuerySet clock;  /* made when first used */
+    WGPUBuffer clock_at; /* its two values */
+    bool timing;
 };
 
 static const WGPUStringView no_label = {NULL, WGPU_STRLEN};
@@ -219,6 +222,10 @@ static void destroy(fr_gpu *g)
         next = b->next;
         wgpuBindGroupRelease(b->handle);
         free(b);
+    }
+    if (g->clock) {
+        wgpuQuerySetRelease(g->clock);
+        wgpuBufferRelease(g->clock_at);
     }
     if (g->state_read) {
         wgpuBindGroupRelease(g->state_read);
@@ -482,14 +489,25 @@ static void end_pass(fr_gpu *g)
     g->pass = NULL;
 }
 
+static void begin_pass(fr_gpu *g)
+{
+    WGPUComputePassDescriptor d = WGPU_COMPUTE_PASS_DESCRIPTOR_INIT;
+    WGPUPassTimestampWrites times = WGPU_PASS_TIMESTAMP_WRITES_INIT;
+    times.querySet = g->clock;
+    times.beginningOfPassWriteIndex = 0;
+    times.endOfPassWriteIndex = 1;
+    if (g->timing)
+        d.timestampWrites = &times;
+    g->pass = wgpuCommandEncoderBeginComputePass(g->encoder, &d);
+    g->current = NULL;
+    g->group = NULL;
+    g->state = 0;
+}
+
 void fr_gpu_dispatch(fr_gpu *g, const fr_pipeline *p, const fr_group *group, uint32_t params_entry, uint32_t x, uint32_t y, uint32_t z)
 {
-    if (!g->pass) {
-        g->pass = wgpuCommandEncoderBeginComputePass(g->encoder, NULL);
-        g->current = NULL;
-        g->group = NULL;
-        g->state = 0;
-    }
+    if (!g->pass)
+        begin_pass(g);
     if (p != g->current)
         wgpuComputePassEncoderSetPipeline(g->pass, p->handle);
     g->current = p;
@@ -521,6 +539,29 @@ void fr_gpu_submit(fr_gpu *g)
     wgpuCommandEncoderRelease(g->encoder);
     g->encoder = NULL;
     g->submits++;
+}
+
+void fr_gpu_start_clock(fr_gpu *g)
+{
+    if (!g->clock) {
+        WGPUQuerySetDescriptor q = WGPU_QUERY_SET_DESCRIPTOR_INIT;
+        q.type = WGPUQueryType_Timestamp;
+        q.count = 2;
+        g->clock = wgpuDeviceCreateQuerySet(g->device, &q);
+        WGPUBufferDescriptor b = WGPU_BUFFER_DESCRIPTOR_INIT;
+        b.size = 256;
+        b.usage = WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc;
+        g->clock_at = wgpuDeviceCreateBuffer(g->device, &b);
+    }
+    g->timing = true;
+}
+
+void fr_gpu_stop_clock(fr_gpu *g, fr_buffer *to)
+{
+    end_pass(g);
+    g->timing = false;
+    wgpuCommandEncoderResolveQuerySet(g->encoder, g->clock, 0, 2, g->clock_at, 0);
+    wgpuCommandEncoderCopyBufferToBuffer(g->encoder, g->clock_at, 0, to->handle, 0, 2 * sizeof(uint64_t));
 }
 
 /* ---- read-back ---- */

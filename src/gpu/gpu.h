@@ -63,6 +63,11 @@ void fr_gpu_dispatch(fr_gpu *, const fr_pipeline *, const fr_group *, uint32_t p
 void fr_gpu_copy(fr_gpu *, fr_buffer *from, uint64_t from_offset, fr_buffer *to, uint64_t to_offset, uint64_t bytes);
 void fr_gpu_submit(fr_gpu *);
 
+/* The GPU's own clock, for benchmarks; only with a device that has the feature "timestamp-query". Between fr_gpu_begin and fr_gpu_submit,
+ * around the dispatches of one pass: `to`, a read-back buffer, gets its start and its end in nanoseconds, two u64. */
+void fr_gpu_start_clock(fr_gpu *);
+void fr_gpu_stop_clock(fr_gpu *, fr_buffer *to);
+
 /* Read-back buffers: ask after the submission that fills one; poll; take the bytes, which frees it for the next use. */
 void fr_gpu_map(fr_gpu *, fr_buffer *);
 bool fr_gpu_mapped(const fr_buffer *); /* also true after an error, which fr_gpu_error reports */
