@@ -584,7 +584,7 @@ async function growth(path) {
 
 test("memory.weights_pass_through", async () => {
   if (!existsSync("/proc/self/status")) skip("no /proc");
-  const path = tiny({ shape: "0.5B", vocab: 320, type: "q4_0" });
+  const path = tiny({ shape: "Qwen2.5-0.5B", vocab: 320, type: "q4_0" });
   const { file_bytes, device_bytes } = json(["info", path]).model;
   assert.ok(file_bytes > 128 * MIB);
   const { before, grown } = await growth(path);

@@ -607,11 +607,40 @@ static bool feed(void *user, const void *bytes, size_t size)
     return true;
 }
 
+/* Ends the writing once the header is complete. */
+static bool feed_header(void *user, const void *bytes, size_t size)
+{
+    fixture *f = user;
+    return feed(user, bytes, size) && !fr_loader_expected_bytes(f->loader);
+}
+
+/* Random weights of a real model's shapes have as many parameters as that model. */
+static void shapes(void)
+{
+    static const struct {
+        const char *name;
+        uint64_t parameters;
+    } known[] = {{"SmolLM2-135M", 134515008}, {"Qwen2.5-0.5B", 494032768},  {"Qwen2.5-1.5B", 1543714304}, {"Qwen2.5-3B", 3085938688},
+                 {"Qwen2.5-7B", 7615616512},  {"Llama-3.2-1B", 1235814400}, {"Llama-3.2-3B", 3212749824}, {"Llama-3.1-8B", 8030261248}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        tiny_model m = {.type = "q4_0", .repeat = true};
+        CHECK_MSG(tiny_model_shape(&m, known[i].name), "%s", known[i].name);
+        fixture f = {.sink = {.discard = true}};
+        f.interface = load_sink_interface(&f.sink);
+        f.loader = fr_loader_new(&f.interface, 1 << 30);
+        tiny_model_write(&m, feed_header, &f);
+        CHECK_MSG(fr_loader_weights(f.loader)->parameters == known[i].parameters, "%s has %llu parameters", known[i].name,
+                  (unsigned long long)fr_loader_weights(f.loader)->parameters);
+        fr_loader_free(f.loader);
+    }
+    CHECK(!tiny_model_shape(&(tiny_model){0}, "8B"));
+}
+
 /* A file of an 8B model goes from the generator into the loader: gigabytes, none of which stay. */
 static void memory(void)
 {
     tiny_model m = {.type = "q4_0", .head_type = "q8_0", .repeat = true};
-    CHECK(tiny_model_shape(&m, "8B"));
+    CHECK(tiny_model_shape(&m, "Llama-3.1-8B"));
     fixture f = {.sink = {.discard = true}};
     long before = resident_peak_kb();
     f.interface = load_sink_interface(&f.sink);
@@ -643,6 +672,7 @@ const fr_test loader_tests[] = {
     {"loader.plan_refused", "a sink that can't allocate ends the load", plan_refused},
     {"loader.without_end", "a file that ends in its data names tensor and place", without_end},
     {"loader.default_model", "SmolLM2-135M: configuration, sizes, and a sample of its rows", default_model},
+    {"loader.shapes", "random weights of named shapes have the parameters of the models named", shapes},
     {"loader.memory", "an 8B model of 4.5 GB passes through less than 64 MiB", memory},
     {0},
 };

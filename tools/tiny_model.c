@@ -7,7 +7,8 @@
 #include <string.h>
 
 static const char usage[] = "usage: tiny_model --out FILE [option VALUE]... [--untied] [--rope-factors]\n"
-                            "  --shape NAME      of 135M, 0.5B, 1B, 1.5B, 3B, 8B; further options change it\n"
+                            "  --shape NAME      of a real model, and its name: SmolLM2-135M, Qwen2.5-0.5B, -1.5B, -3B, -7B,\n"
+                            "                    Llama-3.2-1B, -3B, Llama-3.1-8B; further options change it\n"
                             "  --arch A          llama, qwen2\n"
                             "  --layers --dim --heads --kv-heads --head-dim --ffn --vocab --context N\n"
                             "  --type T          of the matrices: f32, f16, bf16, q4_0, q4_1, q8_0, q6_k\n"

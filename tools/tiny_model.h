@@ -33,8 +33,8 @@ typedef struct tiny_model {
     const char *name;      /* general.name, "tiny" */
 } tiny_model;
 
-/* The shapes of real models: "135M" (SmolLM2), "0.5B", "1.5B" (Qwen2.5), "1B", "3B" (Llama-3.2), "8B" (Llama-3.1). Sets what a shape
- * decides and leaves types and seed. False: no such name. */
+/* The shapes of real models by their names: "SmolLM2-135M", "Qwen2.5-0.5B", -1.5B, -3B and -7B, "Llama-3.2-1B" and -3B, "Llama-3.1-8B".
+ * Sets what a shape decides and leaves types and seed. False: no such name. */
 bool tiny_model_shape(tiny_model *, const char *name);
 
 /* Gets the file in pieces, in order. False ends the writing. */

@@ -472,12 +472,14 @@ bool tiny_model_shape(tiny_model *m, const char *name)
         float rope_base;
         bool untied, rope_factors;
     } shapes[] = {
-        {"135M", "llama", "smollm", 30, 576, 9, 3, 1536, 49152, 8192, 100000, false, false},
-        {"0.5B", "qwen2", "qwen2", 24, 896, 14, 2, 4864, 151936, 32768, 1000000, false, false},
-        {"1B", "llama", "llama-bpe", 16, 2048, 32, 8, 8192, 128256, 131072, 500000, false, true},
-        {"1.5B", "qwen2", "qwen2", 28, 1536, 12, 2, 8960, 151936, 32768, 1000000, false, false},
-        {"3B", "llama", "llama-bpe", 28, 3072, 24, 8, 8192, 128256, 131072, 500000, false, true},
-        {"8B", "llama", "llama-bpe", 32, 4096, 32, 8, 14336, 128256, 131072, 500000, true, true},
+        {"SmolLM2-135M", "llama", "smollm", 30, 576, 9, 3, 1536, 49152, 8192, 100000, false, false},
+        {"Qwen2.5-0.5B", "qwen2", "qwen2", 24, 896, 14, 2, 4864, 151936, 32768, 1000000, false, false},
+        {"Qwen2.5-1.5B", "qwen2", "qwen2", 28, 1536, 12, 2, 8960, 151936, 32768, 1000000, false, false},
+        {"Qwen2.5-3B", "qwen2", "qwen2", 36, 2048, 16, 2, 11008, 151936, 32768, 1000000, false, false},
+        {"Qwen2.5-7B", "qwen2", "qwen2", 28, 3584, 28, 4, 18944, 152064, 32768, 1000000, true, false},
+        {"Llama-3.2-1B", "llama", "llama-bpe", 16, 2048, 32, 8, 8192, 128256, 131072, 500000, false, true},
+        {"Llama-3.2-3B", "llama", "llama-bpe", 28, 3072, 24, 8, 8192, 128256, 131072, 500000, false, true},
+        {"Llama-3.1-8B", "llama", "llama-bpe", 32, 4096, 32, 8, 14336, 128256, 131072, 500000, true, true},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (!strcmp(shapes[i].name, name)) {
