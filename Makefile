@@ -54,7 +54,7 @@ KERNELS     := $(sort $(shell find kernels -name '*.wgsl'))
 KERNEL_DIRS := $(shell find kernels -type d)
 objects      = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
-.PHONY: all native wasm web test check asan fuzz model model-path demo serve bench bench-web sizes clean help setup
+.PHONY: all native wasm web test check asan fuzz model model-path demo serve bench bench-web peers sizes clean help setup
 .PHONY: $(addprefix system-,native wasm test browser) $(addprefix test-,check unit asan cli web readme fuzz)
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -199,6 +199,9 @@ bench: native $(DEFAULT_MODEL)
 	@$(BUILD)/forerun bench "$(MODEL)"
 bench-web: web $(DEFAULT_MODEL) | system-browser
 	@node web/tools/bench.mjs --model "$(MODEL)"
+# What bench/suite.py measures beside this engine; nothing else needs it.
+peers:
+	cd bench/peers && npm ci --omit=optional
 sizes: web
 	@for f in web/dist/forerun.wasm web/dist/index.js web/dist/worker.js; do printf '%7d bytes, %6d gzipped: %s\n' $$(wc -c < $$f) $$(gzip -9 -c $$f | wc -c) $$f; done
 

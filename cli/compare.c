@@ -32,6 +32,7 @@ typedef struct tally {
 
 typedef struct comparison {
     const char *model, *log_path, *adapter;
+    fr_list only; /* names of ways */
     uint32_t max_tokens, context, lines;
     bool json, memory;
     fr_drive drive;
@@ -138,6 +139,23 @@ static void print_tally(fr_json *j, const char *name, const tally *t)
     fr_json_close(j, '}');
 }
 
+/* Only the ways that were named, if any were, and the first. */
+static fr_status choose_ways(comparison *c, fr_error_text *err)
+{
+    for (int i = 1; i < WAYS; i++)
+        c->left_out[i] = c->only.n > 0;
+    for (size_t k = 0; k < c->only.n; k++) {
+        int i = 0;
+        while (i < WAYS && strcmp(ways[i].name, c->only.items[k]) != 0)
+            i++;
+        if (i == WAYS)
+            return fr_fail(err, FR_BAD_ARGUMENT, "--way %s: no such way; they are named as in the output, such as \"tree 8\"",
+                           c->only.items[k]);
+        c->left_out[i] = false;
+    }
+    return FR_OK;
+}
+
 static void sum_tasks(const comparison *c, tally sums[WAYS])
 {
     for (size_t task = 0; task < c->log.n_tasks; task++)
@@ -151,6 +169,13 @@ static void sum_tasks(const comparison *c, tally sums[WAYS])
         }
 }
 
+static void print_tallies(fr_json *j, const comparison *c, const tally tallies[WAYS])
+{
+    for (int i = 0; i < WAYS; i++)
+        if (!c->left_out[i])
+            print_tally(j, ways[i].name, &tallies[i]);
+}
+
 static void report(const comparison *c)
 {
     tally sums[WAYS] = {0};
@@ -158,9 +183,10 @@ static void report(const comparison *c)
     if (!c->json) {
         printf("%-10s %8s %8s %8s %10s %10s\n", "way", "tokens", "steps", "tau", "ms/token", "ms/step");
         for (int i = 0; i < WAYS; i++)
-            printf("%-10s %8llu %8llu %8.3f %10.3f %10.3f\n", ways[i].name, (unsigned long long)sums[i].tokens,
-                   (unsigned long long)sums[i].steps, ratio((double)sums[i].tokens, (double)sums[i].steps),
-                   ratio(sums[i].ms, (double)sums[i].tokens), ratio(sums[i].ms, (double)sums[i].steps));
+            if (!c->left_out[i])
+                printf("%-10s %8llu %8llu %8.3f %10.3f %10.3f\n", ways[i].name, (unsigned long long)sums[i].tokens,
+                       (unsigned long long)sums[i].steps, ratio((double)sums[i].tokens, (double)sums[i].steps),
+                       ratio(sums[i].ms, (double)sums[i].tokens), ratio(sums[i].ms, (double)sums[i].steps));
         printf("%u answers compared with those of %s on %s, %u differ\n", c->answers, ways[0].name,
                fr_info(c->drive.engine, FR_INFO_ADAPTER), c->different);
         return;
@@ -172,14 +198,12 @@ static void report(const comparison *c)
     fr_json_count(&j, "answers", c->answers);
     fr_json_count(&j, "different", c->different);
     fr_json_open(&j, "all", '{');
-    for (int i = 0; i < WAYS; i++)
-        print_tally(&j, ways[i].name, &sums[i]);
+    print_tallies(&j, c, sums);
     fr_json_close(&j, '}');
     fr_json_open(&j, "tasks", '{');
     for (size_t task = 0; task < c->log.n_tasks; task++) {
         fr_json_open(&j, c->log.tasks[task], '{');
-        for (int i = 0; i < WAYS; i++)
-            print_tally(&j, ways[i].name, &c->tallies[task][i]);
+        print_tallies(&j, c, c->tallies[task]);
         fr_json_close(&j, '}');
     }
     fr_json_close(&j, '}');
@@ -190,6 +214,8 @@ static void report(const comparison *c)
 static fr_status prepare(comparison *c, fr_error_text *err)
 {
     for (int i = 0; i < WAYS; i++) {
+        if (c->left_out[i])
+            continue;
         const fr_status status = fr_prepare(c->drive.engine, ways[i].mode, ways[i].width);
         c->left_out[i] = status == FR_BAD_ARGUMENT; /* too wide for the context */
         if (c->left_out[i])
@@ -233,6 +259,7 @@ fr_status fr_verb_compare(const fr_verb *verb, int argc, char **argv, fr_error_t
         {FR_ARG_TEXT, "--log", "LOG", "the token log; a line of \"forerun run --json\" for each prompt", &c.log_path, 0, 0},
         {FR_ARG_COUNT, "-n", "MAX", "at most so many new tokens each (128)", &c.max_tokens, 2, 1 << 20},
         {FR_ARG_COUNT, "--lines", "N", "the first N prompts (all)", &c.lines, 1, 1 << 30},
+        {FR_ARG_LIST, "--way", "NAME", "only this one, such as \"tree 8\", and greedy; may be repeated", &c.only, 0, 0},
         {FR_ARG_FLAG, "--memory", NULL, "draft from the answers to earlier prompts too", &c.memory, 0, 0},
         {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and answer (default: the model's, 4096 at most)", &c.context, 1, 1 << 24},
         {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &c.adapter, 0, 0},
@@ -246,7 +273,9 @@ fr_status fr_verb_compare(const fr_verb *verb, int argc, char **argv, fr_error_t
         return fr_fail(err, FR_BAD_ARGUMENT, "compare needs a model and a log: forerun compare MODEL --log LOG");
     fr_text text = {0};
     const fr_options options = {.context = c.context};
-    fr_status status = fr_text_read(&text, c.log_path, err);
+    fr_status status = choose_ways(&c, err);
+    if (status == FR_OK)
+        status = fr_text_read(&text, c.log_path, err);
     if (status == FR_OK)
         status = sim_log_read(&c.log, text.data ? text.data : "", text.size, c.log_path, err);
     if (status == FR_OK)

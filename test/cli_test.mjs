@@ -116,6 +116,7 @@ const badArguments = [
   [["convert", "x"], /no verb "convert"/],
   [["run"], /needs a model/],
   [["bench"], /needs a model/],
+  [["compare", "m.gguf", "--log", "log.jsonl", "--way", "tree 7"], /--way tree 7: no such way/],
   [["tokenize"], /needs a model/],
   [["run", "m", "--frob"], /no option --frob/],
   [["run", "m", "-n"], /-n needs a value/],

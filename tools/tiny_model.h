@@ -26,15 +26,16 @@ typedef struct tiny_model {
     const char *up_type;   /* of ffn_up; `type` */
     bool untied;           /* a separate output.weight */
     bool rope_factors;     /* with rope_freqs.weight */
-    bool repeat;           /* the bytes of a large tensor repeat: gigabytes in seconds, where only sizes matter */
+    bool ascii; /* bytes from 0x80 on are unused tokens, printed as nothing: random text is UTF-8 then, which some engines insist on */
+    bool repeat; /* the bytes of a large tensor repeat: gigabytes in seconds, where only sizes matter */
     uint64_t seed;
-    const char *pre;       /* tokenizer.ggml.pre, "smollm" */
-    float rope_base;       /* 10000 */
-    const char *name;      /* general.name, "tiny" */
+    const char *pre; /* tokenizer.ggml.pre, "smollm" */
+    float rope_base; /* 10000 */
+    const char *name; /* general.name, "tiny" */
 } tiny_model;
 
 /* The shapes of real models by their names: "SmolLM2-135M", "Qwen2.5-0.5B", -1.5B, -3B and -7B, "Llama-3.2-1B" and -3B, "Llama-3.1-8B".
- * Sets what a shape decides and leaves types and seed. False: no such name. */
+ * Sets what a shape decides, with `ascii`, and leaves types and seed. False: no such name. */
 bool tiny_model_shape(tiny_model *, const char *name);
 
 /* Gets the file in pieces, in order. False ends the writing. */

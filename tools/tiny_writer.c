@@ -281,6 +281,14 @@ static void key_array(writer *w, uint32_t *n, const char *suffix, gguf_type item
     put_int(w, count, 8);
 }
 
+static uint32_t token_type(const writer *w, uint32_t i)
+{
+    enum { NORMAL = 1, CONTROL = 3, UNUSED = 5 };
+    if (i < w->tokens->n)
+        return w->o.ascii && i >= 128 && i < 256 ? UNUSED : NORMAL;
+    return i < w->tokens->n + N_SPECIAL ? CONTROL : UNUSED;
+}
+
 static void put_tokenizer(writer *w, uint32_t *n)
 {
     static const char chat[] =
@@ -295,7 +303,7 @@ static void put_tokenizer(writer *w, uint32_t *n)
         put_string(w, token_text(w, i, padding));
     key_array(w, n, "tokenizer.ggml.token_type", GGUF_I32, w->o.vocab);
     for (uint32_t i = 0; i < w->o.vocab; i++)
-        put_int(w, i < t->n ? 1 /* normal */ : i < t->n + N_SPECIAL ? 3 /* control */ : 5 /* unused */, 4);
+        put_int(w, token_type(w, i), 4);
     key_array(w, n, "tokenizer.ggml.merges", GGUF_STRING, t->n_merges);
     for (uint32_t i = 0; i < t->n_merges; i++)
         put_string(w, t->merge[i]);
@@ -497,6 +505,7 @@ bool tiny_model_shape(tiny_model *m, const char *name)
             m->rope_base = shapes[i].rope_base;
             m->untied = shapes[i].untied;
             m->rope_factors = shapes[i].rope_factors;
+            m->ascii = true;
             return true;
         }
     return false;

@@ -1,0 +1,3 @@
+// The engine's worker behind the recorder.
+import "./recorder.js";
+import "/forerun/worker.js";
