@@ -110,7 +110,8 @@ def task_rows(prompts):
         answered.setdefault((p["engine"], p["mode"]), set()).add(p["id"])
     shared = set.intersection(*answered.values()) if answered else set()
     rows = []
-    for scope in ("shared", "own"):
+    same = all(ids == shared for ids in answered.values())
+    for scope in ("shared",) if same else ("shared", "own"):
         groups = {}
         for p in prompts:
             if scope == "own" or p["id"] in shared:
@@ -229,7 +230,7 @@ def summary(legs, speeds, tasks, steps, windows, profiles, prompts):
         out += table(["prompts", "engine", "mode", "tokens/s", "against wllama", "with the prompt's time, tokens/s", "ms a token", "tau", "first token, ms", "whole answer, ms"], [
             [f"{r['prompts']} {r['scope']}", engine_name(r["engine"]), r["mode"], number(r["tokens_per_s"], 1), number(r["tokens_per_s"] / slowest, 1) if slowest and r["tokens_per_s"] else "-",
              number(r["tokens_per_s_with_prompt"], 1), number(r["ms_per_token"]), number(r["tau"]), number(r["first_ms"], 1), number(r["total_ms"], 1)] for r in whole])
-        by_task = [r for r in tasks if r["task"] != "*" and r["scope"] == "own"]
+        by_task = [r for r in tasks if r["task"] != "*" and r["scope"] == tasks[-1]["scope"]]
         out += ["By task, tokens/s:", ""]
         columns = list(dict.fromkeys((r["engine"], r["mode"]) for r in by_task))
         rate = {(r["task"], r["engine"], r["mode"]): r["tokens_per_s"] for r in by_task}
