@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 from report import engine_name  # noqa: E402
 
 OURS = ["#104028", "#208050", "#60b088", "#a8d8c0", "#d0e890", "#3090a0", "#90c8d0"]  # this engine, by mode
-PEERS = {"wllama, Chrome": "#3070b0", "Transformers.js, Chrome": "#b04040", "WebLLM, Chrome": "#9060a8", "llama.cpp Vulkan, native": "#e0a030"}
+PEERS = {"wllama, Chrome": "#3070b0", "Transformers.js, Chrome": "#b04040", "llama.cpp Vulkan, native": "#e0a030"}
 LINES = ["#208050", "#3070b0", "#e0a030", "#b04040", "#9060a8", "#808080", "#3090a0", "#604020"]
 
 

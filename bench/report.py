@@ -13,7 +13,7 @@ import statistics
 import sys
 
 NAMES = {"chrome-forerun": "Forerun, Chrome", "chrome-wllama": "wllama, Chrome", "chrome-transformers": "Transformers.js, Chrome",
-         "chrome-webllm": "WebLLM, Chrome", "native-llama": "llama.cpp Vulkan, native", "native-forerun": "Forerun, native"}
+         "native-llama": "llama.cpp Vulkan, native", "native-forerun": "Forerun, native"}
 
 
 def read(folder):

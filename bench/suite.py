@@ -54,7 +54,7 @@ def parse():
     p.add_argument("--shapes", default="", help="shapes of tools/tiny_model to measure as well, by name")
     p.add_argument("--prompt-tokens", type=int, default=1024, help="of the fixed prompt (1024)")
     p.add_argument("--tokens", type=int, default=128, help="behind the fixed prompt (128)")
-    p.add_argument("--repeats", type=int, default=5, help="of each measurement in a round (5)")
+    p.add_argument("--repeats", type=int, default=3, help="of each measurement in a round (3)")
     p.add_argument("--rounds", type=int, default=2, help="times the engines take turns, the second in reverse order (2)")
     p.add_argument("--width", type=int, default=8, help="nodes of the tree that is profiled (8)")
     p.add_argument("--legs", default="*", help="patterns of the legs to run, by name; see --list")
@@ -91,6 +91,7 @@ class Suite:
         self.chrome = find_chrome(args)
         self.program = os.path.join(args.build, "forerun")
         self.began = time.monotonic()
+        self.repeats = args.repeats * args.rounds  # of legs that are run once
         self.models = {"SmolLM2-135M-Instruct": args.model}
         self.shapes = [s for s in args.shapes.split(",") if s]
         self.prompts = prompts.workload(args.workload, args.lines) if args.workload else []
@@ -157,7 +158,7 @@ class Suite:
     def steps_page(self, model):
         """web/dist/bench.html: T(N), windows and prefill of our engine in Chrome."""
         a, got = self.args, []
-        query = f"n={a.tokens}&prompt={a.prompt_tokens}&repeats={a.repeats}&windows=1,2,4,8,16&width={a.width}"
+        query = f"n={a.tokens}&prompt={a.prompt_tokens}&repeats={self.repeats}&windows=1,2,4,8,16&width={a.width}"
         command = self.chrome
         why = open_page(a.dist, {"model.gguf": self.model_path(model)}, "bench.html?" + query, command, a.leg_seconds, lambda t: got.append(json.loads(t)))
         error = why or (got[-1].get("error") if got else "no result")
@@ -165,7 +166,7 @@ class Suite:
 
     def profile_page(self, model):
         """Kernels of our engine in Chrome, by the GPU's clock: exact with developer features, else to 0.1 ms."""
-        job = {"text": prompts.filler(self.args.prompt_tokens), "repeats": self.args.repeats, "width": self.args.width}
+        job = {"text": prompts.filler(self.args.prompt_tokens), "repeats": self.repeats, "width": self.args.width}
         leg = self.page("forerun", model, [], flags=["--enable-webgpu-developer-features"], page="profile.html", job=job)
         events = leg.pop("events")
         result = next((e for e in events if e["event"] == "result"), None)
@@ -233,7 +234,7 @@ class Suite:
                 (f"native-compare.{smol}.workload", lambda: self.compare(False)),
                 (f"native-compare-memory.{smol}.workload", lambda: self.compare(True)),
             ]
-        prompt = ("--prompt-tokens", str(a.prompt_tokens), "--repeats", str(a.repeats))
+        prompt = ("--prompt-tokens", str(a.prompt_tokens), "--repeats", str(self.repeats))
         for model in [smol, *self.shapes]:
             for number in range(1, a.rounds + 1):
                 all_legs += self.round(model, number)
