@@ -23,6 +23,7 @@ MODEL        ?= $(MODEL_CACHED)
 GEN          := $(BUILD)/gen
 OBJ          := $(BUILD)/obj
 WASM         := $(BUILD)/wasm/forerun.wasm
+SELFTEST     := $(BUILD)/wasm/selftest.wasm
 PACKAGE      := web/dist/package.json
 
 # The core must give the same bits everywhere, so the compiler may not contract a*b+c: kernels and their twins say fma where they mean it.
@@ -40,13 +41,14 @@ CFLAGS_fuzz  := $(SANITIZE) -fsanitize=fuzzer-no-link
 CFLAGS       := $(CFLAGS_$(VARIANT))
 
 WASM_CFLAGS := --target=wasm32-wasi --sysroot=/usr -O3 -flto -msimd128 -mbulk-memory -mnontrapping-fptoint
-WASM_LINK   := -mexec-model=reactor -Wl,--export-table -Wl,-z,stack-size=65536 -Wl,--stack-first -Wl,--strip-all
+WASM_LINK   := -mexec-model=reactor -Wl,--export-table -Wl,--stack-first -Wl,--strip-all
 
 # Sources are found, not listed. What in test/ is neither an area (test_*) nor a fuzzer (fuzz_*) helps those.
 SRC         := $(sort $(shell find src -name '*.c'))
 REF         := $(sort $(shell find ref -name '*.c'))
 CLI         := $(sort $(wildcard cli/*.c cli/*/*.c))
 WASM_SRC    := $(SRC) $(sort $(wildcard web/wasm/*.c))
+SELFTEST_SRC := $(SRC) $(REF) tools/tiny_writer.c web/wasm/nostdio.c $(sort $(wildcard web/wasm/selftest/*.c))
 AREAS       := $(filter-out test/test_main.c,$(sort $(wildcard test/test_*.c)))
 FUZZERS     := $(sort $(wildcard test/fuzz_*.c))
 HELPERS     := $(filter-out test/test_main.c $(AREAS) $(FUZZERS),$(sort $(wildcard test/*.c))) tools/tiny_writer.c
@@ -172,9 +174,16 @@ $(BUILD)/wasm/obj/%.o: %.c $(NEEDS) system-wasm
 $(BUILD)/wasm/webgpu.syms: $(WEBGPU_H)
 	@mkdir -p $(@D)
 	@grep -oE '\bwgpu[A-Z][A-Za-z0-9]+\(' $< | tr -d '(' | sort -u > $@
-$(WASM): $(patsubst %.c,$(BUILD)/wasm/obj/%.o,$(WASM_SRC)) $(BUILD)/wasm/obj/gen/kernels_gen.o $(BUILD)/wasm/webgpu.syms | system-wasm
-	@echo 'link $@'
-	$(Q)$(CC) $(WASM_CFLAGS) $(WASM_LINK) -Wl,--allow-undefined-file=$(BUILD)/wasm/webgpu.syms -o $@ $(filter %.o,$^)
+wasm_objects = $(patsubst %.c,$(BUILD)/wasm/obj/%.o,$(1)) $(BUILD)/wasm/obj/gen/kernels_gen.o
+define link_wasm
+@echo 'link $@'
+$(Q)$(CC) $(WASM_CFLAGS) $(WASM_LINK) -Wl,-z,stack-size=$(1) -Wl,--allow-undefined-file=$(BUILD)/wasm/webgpu.syms -o $@ $(filter %.o,$^)
+endef
+$(WASM): $(call wasm_objects,$(WASM_SRC)) $(BUILD)/wasm/webgpu.syms | system-wasm
+	$(call link_wasm,65536)
+# The self-test of the page that runs it; not part of the package.
+$(SELFTEST): $(call wasm_objects,$(SELFTEST_SRC)) $(BUILD)/wasm/webgpu.syms | system-wasm
+	$(call link_wasm,1048576)
 wasm: $(WASM)
 
 # npm keeps the file last, so it tells when the install was complete.
@@ -183,8 +192,8 @@ $(NODE_MODULES): web/package.json web/package-lock.json
 	cd web && npm ci --no-audit --no-fund
 	@touch $@
 WEB_SRC := $(sort $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print))
-$(PACKAGE): $(WASM) $(NODE_MODULES) $(WEB_SRC)
-	cd web && FORERUN_WASM=$(abspath $(WASM)) npm run --silent build
+$(PACKAGE): $(WASM) $(SELFTEST) $(NODE_MODULES) $(WEB_SRC)
+	cd web && FORERUN_WASM=$(abspath $(dir $(WASM))) npm run --silent build
 	@touch $@
 web: $(PACKAGE)
 

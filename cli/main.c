@@ -30,7 +30,8 @@ static const fr_verb verbs[] = {
      "  mixing   context mixing: all orders at every node, with weights learnt online\n"
      "  fixed    the drafter of the device: matches of all orders, blended with fixed weights\n",
      fr_verb_sim},
-    {"selftest", "Compares every kernel with its twin on the CPU, on this machine's adapter.", "[options]", NULL, fr_verb_selftest},
+    {"selftest", "Compares every kernel with its twin on the CPU, and wide steps with single ones, on this machine's adapter.", "[options]",
+     NULL, fr_verb_selftest},
 };
 enum { FR_VERBS = sizeof verbs / sizeof *verbs };
 

@@ -7,6 +7,13 @@ static void pump(void *host)
     fr_host_pump(host);
 }
 
+static void report(void *host, const char *name, bool ok, const char *text)
+{
+    (void)host;
+    printf("%s  %s: %s\n", ok ? "ok    " : "FAILED", name, text);
+    fflush(stdout);
+}
+
 fr_status fr_verb_selftest(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
 {
     const char *word, *adapter = NULL;
@@ -23,9 +30,9 @@ fr_status fr_verb_selftest(const fr_verb *verb, int argc, char **argv, fr_error_
     if (!host)
         return err->status;
     printf("%s\n", fr_host_device(host)->name);
-    int failures = fr_selftest(fr_host_device(host), pump, host, stdout);
+    const int failures = fr_selftest(&(fr_selftest_host){fr_host_device(host), pump, report, host}, NULL);
     if (failures)
-        fr_fail(err, FR_FAILED, "the self-test failed on %s%s%s; kernels do not give their twins' bits there", fr_host_device(host)->name,
+        fr_fail(err, FR_FAILED, "the self-test failed on %s%s%s; kernels do not give the expected bits there", fr_host_device(host)->name,
                 fr_host_error(host)[0] ? ": " : "", fr_host_error(host));
     fr_host_close(host);
     return failures ? FR_FAILED : FR_OK;

@@ -167,9 +167,9 @@ static bool run_step(checker *c, const kernel_case *k, uint32_t number, uint32_t
     const uint32_t positions = s->tree ? s->pos + 1 + FR_DRAFT_DEPTH : s->pos + s->count;
     char name[96];
     if (s->tree)
-        snprintf(name, sizeof name, "%s, step %u (tree of %u at %u)", k->name, number, nodes, s->pos);
+        snprintf(name, sizeof name, "step %u (tree of %u at %u)", number, nodes, s->pos);
     else
-        snprintf(name, sizeof name, "%s, step %u (%u tokens at %u)", k->name, number, s->count, s->pos);
+        snprintf(name, sizeof name, "step %u (%u tokens at %u)", number, s->count, s->pos);
     if (!rig_prepare(r, nodes, s->tail))
         return false;
     set_up(c, s, number);
@@ -199,13 +199,25 @@ bool kernel_case_steps(rig *r, const kernel_case *k, uint32_t *dispatches)
     return ok;
 }
 
-bool kernel_case_run(const rig_host *host, const kernel_case *k, uint32_t *dispatches, fr_error_text *error)
+bool kernel_case_bits(rig *r, uint32_t *nodes)
+{
+    /* A software adapter compiles a GPU's tiles for prompts for minutes; they have a test of their own. */
+    const bool slow = r->host.device->is_cpu && !fr_gpu_get_limits(r->gpu)->is_cpu;
+    bits b;
+    bool ok = bits_open(&b, r) && (slow || bits_same_prompt(&b)) && bits_same_trees(&b, nodes);
+    ok = ok && bits_same_steps(&b, 8, nodes) && bits_same_steps(&b, slow ? 16 : fr_forward_tree_nodes(r->forward), nodes);
+    *nodes += ok && !slow ? BITS_TEXT : 0;
+    bits_close(&b);
+    return ok;
+}
+
+bool kernel_case_run(const rig_host *host, const kernel_case *k, uint32_t *dispatches, uint32_t *nodes, fr_error_text *error)
 {
     rig r;
-    *dispatches = 0;
-    const bool ok = rig_open(&r, host, &k->options) && kernel_case_steps(&r, k, dispatches);
+    *dispatches = *nodes = 0;
+    const bool ok = rig_open(&r, host, &k->options) && kernel_case_steps(&r, k, dispatches) && (!k->bits || kernel_case_bits(&r, nodes));
     if (!ok)
-        fr_fail(error, FR_FAILED, "%s", r.error.text);
+        fr_fail(error, FR_FAILED, "%s: %s", k->name, r.error.text);
     rig_close(&r);
     return ok;
 }

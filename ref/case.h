@@ -1,8 +1,8 @@
-/* case.h: dispatches against their twins; the table of cases. */
+/* case.h: dispatches against their twins, steps against decoding; the table of cases. */
 #ifndef FR_REF_CASE_H
 #define FR_REF_CASE_H
 
-#include "ref/trees.h"
+#include "ref/bits.h"
 
 enum { CASE_STEPS = 24 }; /* at most */
 
@@ -22,7 +22,8 @@ typedef struct case_step {
 typedef struct kernel_case {
     const char *name; /* "types.q4_1" */
     rig_options options;
-    bool quick;       /* part of the self-test */
+    bool quick;       /* part of the self-test on a software adapter */
+    bool bits;        /* then steps over many nodes against decoding */
     case_step steps[CASE_STEPS]; /* those of no tokens and no tree are left out */
 } kernel_case;
 
@@ -49,8 +50,11 @@ void checker_next(checker *);
 
 /* Runs the steps of a case on a rig; false: rig.error. Adds to `dispatches` how many were compared. */
 bool kernel_case_steps(rig *, const kernel_case *, uint32_t *dispatches);
+/* Steps over many nodes against decoding, whatever the case has (bits.h): a prompt, trees of every bucket, whole steps of 8 nodes and of
+ * the widest tree. Adds to `nodes` how many were compared. */
+bool kernel_case_bits(rig *, uint32_t *nodes);
 /* Runs a case; false and a line in `error` at the first word that is wrong: which, where, and what was expected. `dispatches` gets how many
- * were compared. */
-bool kernel_case_run(const rig_host *, const kernel_case *, uint32_t *dispatches, fr_error_text *error);
+ * were compared with their twins, `nodes` how many with decoding. */
+bool kernel_case_run(const rig_host *, const kernel_case *, uint32_t *dispatches, uint32_t *nodes, fr_error_text *error);
 
 #endif

@@ -20,17 +20,6 @@
 #define TREES_8 TREE(8, 28, 8, DEEP), TREE(8, 62, 5, BUSHY)
 #define TREES_16 TREE(16, 29, 16, DEEP), TREE(16, 65, 11, BUSHY)
 #define TREES_32 TREE(32, 28, 32, DEEP), TREE(32, 60, 32, BUSHY), TREE(32, 31, 19, CHAIN)
-#define TREE_MODEL                                                                                                                         \
-    {.arch = "qwen2",                                                                                                                      \
-     .type = "q4_0",                                                                                                                       \
-     .up_type = "q4_1",                                                                                                                    \
-     .head_type = "q8_0",                                                                                                                  \
-     .dim = 128,                                                                                                                           \
-     .heads = 4,                                                                                                                           \
-     .kv_heads = 2,                                                                                                                        \
-     .ffn = 288,                                                                                                                           \
-     .context = 8192}
-
 /* A finished request: no kernel may write anything. */
 #define FINISHED STEP(40, 3, WIDE, EMIT, .finished = FR_RUN_END), STEP(40, 1, EMIT, .finished = FR_RUN_LIMIT)
 
@@ -39,11 +28,13 @@ const kernel_case kernel_cases[] = {
     {"llama.q8_0",
      {.model = {.type = "q8_0", .dim = 64, .heads = 2, .ffn = 96, .vocab = 331}, .context = 128},
      true,
+     false,
      {PROMPTS, TOKENS, SCORES, FINISHED, TREES_8, DRAFT(8, 66, .memory = 600)}},
     /* SmolLM2's layer: groups of 3 heads, 18 blocks a row in 6 leaves */
     {"llama.q4_1",
      {.model = {.type = "q4_1", .head_type = "q8_0", .layers = 1, .dim = 576, .heads = 9, .kv_heads = 3, .ffn = 416, .vocab = 300},
       .context = 128},
+     false,
      false,
      {PROMPTS, TOKENS}},
     /* Qwen2.5-0.5B's layer: biases, permuted rows, groups of 7 heads, a head of its own; rows of 28 leaves, and of 32 leaves of 2 blocks */
@@ -58,6 +49,7 @@ const kernel_case kernel_cases[] = {
                 .kv_heads = 2,
                 .ffn = 2048},
       .context = 96},
+     false,
      false,
      {STEP(30, 5, WIDE, EMIT), STEP(0, 1, EMIT), STEP(63, 1, EMIT)}},
     /* q, k and v apart; gate and up made equal; wide heads, more of them than fit the residual; scaled rope; the kernels of GPUs */
@@ -75,6 +67,7 @@ const kernel_case kernel_cases[] = {
       .context = 128,
       .gpu_tiles = true},
      true,
+     false,
      {PROMPTS, TOKENS, TREE(4, 30, 4, BUSHY)}},
     /* every matrix in several parts and pools; a context that is not made of whole chunks; WebGPU's default limits */
     {"pools.mixed",
@@ -82,6 +75,7 @@ const kernel_case kernel_cases[] = {
       .context = 100,
       .pool_bytes = 32768,
       .portable = true},
+     false,
      false,
      {PROMPTS, TOKENS}},
     /* the kernels of GPUs: many lanes a row, 4 leaves by shuffles even where subgroups are small, 25 through workgroup memory; matrices of
@@ -100,17 +94,41 @@ const kernel_case kernel_cases[] = {
       .pool_bytes = 32768,
       .gpu_tiles = true},
      false,
-     {TOKENS, STEP(20, 70, WIDE, EMIT)}},
-    /* trees, with matrices of all types: the kernels of CPU adapters */
-    {"tree.cpu",
-     {.model = TREE_MODEL, .context = 4100},
      false,
+     {TOKENS, STEP(20, 70, WIDE, EMIT)}},
+    /* trees, with matrices of all stored types, which are dealt out differently in the next case: the kernels of CPU adapters */
+    {"tree.cpu",
+     {.model = {.arch = "qwen2",
+                .type = "q4_1",
+                .v_type = "q4_0",
+                .up_type = "q4_0",
+                .head_type = "q8_0",
+                .dim = 128,
+                .heads = 4,
+                .kv_heads = 2,
+                .ffn = 288,
+                .context = 8192},
+      .context = 4100},
+     false,
+     true,
      {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, DRAFT(8, 50), DRAFT(32, 66, .memory = 1500), DRAFT(32, 4120), DRAFT(4, 0),
       DRAFT(8, 33, .finished = FR_RUN_END)}},
     /* and those of GPUs: leaves in many lanes, fewer the wider the tree; matrices in several parts */
     {"tree.gpu",
-     {.model = TREE_MODEL, .context = 4100, .pool_bytes = 32768, .gpu_tiles = true},
+     {.model = {.arch = "qwen2",
+                .type = "q4_0",
+                .v_type = "q8_0",
+                .head_type = "q4_1",
+                .dim = 128,
+                .heads = 4,
+                .kv_heads = 2,
+                .ffn = 288,
+                .context = 8192},
+      .context = 4100,
+      .pool_bytes = 32768,
+      .gpu_tiles = true},
      false,
+     true,
      {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, DRAFT(16, 61, .memory = 700)}},
     {0},
 };

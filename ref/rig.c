@@ -29,8 +29,8 @@ static fr_status on_plan(void *user, const fr_config *config, const fr_weights *
     r->config = config;
     r->weights = weights;
     for (uint32_t i = 0; i < weights->n_pools; i++) {
-        r->pools[2 * i] = calloc(1, weights->pools[i].code_bytes);
-        r->pools[2 * i + 1] = calloc(1, weights->pools[i].scale_bytes);
+        r->pools[2 * i] = calloc(1, (size_t)weights->pools[i].code_bytes);
+        r->pools[2 * i + 1] = calloc(1, (size_t)weights->pools[i].scale_bytes);
         if (!r->pools[2 * i] || !r->pools[2 * i + 1])
             return fr_fail(error, FR_FAILED, "out of memory");
     }
@@ -92,10 +92,10 @@ static bool make_copies(rig *r)
     vectors = fr_buffer_bytes(vector_buffer);
     bytes = bytes > vectors ? bytes : vectors;
     r->readback = fr_gpu_buffer(r->gpu, "snapshot", FR_BUFFER_READBACK, bytes < limit ? bytes : limit, &r->error);
-    r->vectors = malloc(vectors);
+    r->vectors = malloc((size_t)vectors);
     if (!r->vectors)
         return failed(r, "out of memory");
-    return r->readback && read_buffers(r, &vector_buffer, 1, r->vectors, vectors);
+    return r->readback && read_buffers(r, &vector_buffer, 1, r->vectors, (size_t)vectors);
 }
 
 /* WGSL lets fma() round once or twice. Twins must know what this adapter does. */

@@ -1,14 +1,19 @@
-/* selftest.h: every kernel against its CPU twin on the adapter at hand, over the table of cases that the tests use; on a software adapter
- * over a part of it. */
+/* selftest.h: the adapter at hand against the table of cases that the tests use: every kernel against its CPU twin, bit for bit or within
+ * what WGSL allows, and steps over many nodes against decoding token by token, bit for bit. */
 #ifndef FR_REF_SELFTEST_H
 #define FR_REF_SELFTEST_H
 
-#include <stdio.h>
-
 #include "forerun.h"
 
-/* Runs the cases on the device, prints one line per case to `out` (NULL: quiet) and returns how many failed. `pump` is called with `user`
- * while the GPU works: it delivers WebGPU's callbacks. */
-int fr_selftest(const fr_device *, void (*pump)(void *user), void *user, FILE *out);
+typedef struct fr_selftest_host {
+    const fr_device *device;
+    void (*pump)(void *user); /* called while the GPU works: delivers WebGPU's callbacks */
+    void (*report)(void *user, const char *name, bool ok, const char *text); /* a case has ended: what was compared, or what is wrong */
+    void *user;
+} fr_selftest_host;
+
+/* Runs the cases whose names begin with `only`; NULL: all of them, on a software adapter, which compiles for long, a part. Returns how many
+ * failed, or -1 if there is none of the name. */
+int fr_selftest(const fr_selftest_host *, const char *only);
 
 #endif

@@ -10,8 +10,4 @@ void open_rig(rig *, const rig_host *, const rig_options *);
 /* Runs the cases of the table whose names begin so. */
 void run_cases(const char *group);
 
-/* What a step leaves for a node: x, its quantised forms, its query; words_per_node() of them. */
-size_t words_per_node(const rig *);
-void take_node(const rig *, rig_snapshot *, uint32_t node, uint32_t *out);
-
 #endif

@@ -280,13 +280,13 @@ typedef struct record {
 
 static size_t words_per_token(const rig *r)
 {
-    return words_per_node(r) + 4;
+    return bits_words(r) + 4;
 }
 
 static void take_token(const rig *r, rig_snapshot *s, uint32_t node, uint32_t *out)
 {
-    take_node(r, s, node, out);
-    memcpy(out + words_per_node(r), rig_part(r, s, REF_WORK) + 4 * ((size_t)r->shape->score_at + node), 16);
+    bits_take(r, s, node, out);
+    memcpy(out + bits_words(r), rig_part(r, s, REF_WORK) + 4 * ((size_t)r->shape->score_at + node), 16);
 }
 
 static void one_step(rig *r, rig_snapshot *s, uint32_t pos, uint32_t count, bool wide, fr_tail tail)

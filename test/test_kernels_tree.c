@@ -1,5 +1,5 @@
-/* test_kernels_tree.c: steps over a tree of drafts. Every kernel against its twin, what a node leaves against decoding its path, and the
- * drafter on the device against its definition. */
+/* test_kernels_tree.c: steps over a tree of drafts. Every kernel against its twin, what a node leaves against decoding its path
+ * (ref/bits.h), the drafter on the device against its definition, and the end of a step. */
 #include <math.h>
 
 #include "cli/host.h"
@@ -7,229 +7,6 @@
 #include "ref/ref_draft.h"
 #include "test/kernels_help.h"
 #include "test/test.h"
-
-/* ---- a node against decoding its path ---- */
-
-enum { TEXT = 100, MOST_NODES = FR_DRAFT_WIDTH };
-
-/* A rig whose cache holds a text, decoded token by token; runs start from there. */
-typedef struct bench {
-    rig *rig;
-    rig_snapshot text, tree, path; /* the cached text; a step over a tree; decoding a path */
-    uint32_t *node[2];             /* what a node leaves in either */
-} bench;
-
-static void write_control(rig *r, uint32_t pos, uint32_t end)
-{
-    const fr_gpu_Control c = {.pos = pos, .end = end, .limit = UINT32_MAX};
-    fr_gpu_write(r->gpu, fr_forward_state(r->forward), 0, &c, sizeof c);
-}
-
-static void write_tokens(rig *r, uint32_t at, const uint32_t *tokens, uint32_t n)
-{
-    fr_gpu_write(r->gpu, fr_forward_state(r->forward), fr_forward_tokens_offset() + 4 * (uint64_t)at, tokens, 4 * (size_t)n);
-}
-
-/* Single steps over these tokens behind the first `pos`, which are cached; the last has a score. The result is in `path`. */
-static void decode(bench *b, uint32_t pos, const uint32_t *tokens, uint32_t n)
-{
-    rig *r = b->rig;
-    write_tokens(r, pos, tokens, n);
-    write_control(r, pos, pos + n);
-    fr_gpu_begin(r->gpu);
-    for (uint32_t i = 0; i < n; i++)
-        fr_forward_step(r->forward, 1, i + 1 < n ? FR_TAIL_NONE : FR_TAIL_SCORE, pos + i + 1);
-    fr_gpu_submit(r->gpu);
-    CHECK_MSG(rig_read(r, &b->path), "%s", r->error.text);
-    CHECK_INT(rig_control(r, &b->path)->pos, pos + n);
-}
-
-static bench open_bench(rig *r)
-{
-    bench b = {.rig = r};
-    uint32_t tokens[TEXT];
-    CHECK(rig_snapshot_new(r, &b.text) && rig_snapshot_new(r, &b.tree) && rig_snapshot_new(r, &b.path));
-    CHECK_MSG(rig_prepare(r, 1, FR_TAIL_NONE) && rig_prepare(r, 1, FR_TAIL_SCORE), "%s", r->error.text);
-    b.node[0] = calloc(2 * words_per_node(r), sizeof(uint32_t));
-    CHECK(b.node[0]);
-    b.node[1] = b.node[0] + words_per_node(r);
-    rig_scramble(r, &b.text, 3);
-    for (uint32_t i = 0; i < TEXT; i++)
-        tokens[i] = rig_random(11, i) % r->config->vocab;
-    rig_write(r, &b.text);
-    decode(&b, 0, tokens, TEXT);
-    memcpy(b.text.words, b.path.words, 4 * b.text.n);
-    return b;
-}
-
-static void close_bench(bench *b)
-{
-    free(b->text.words);
-    free(b->tree.words);
-    free(b->path.words);
-    free(b->node[0]);
-}
-
-/* Records the dispatches of a step from `first` to `last`, by the names of their kernels; NULL: the end. */
-static void run_from(rig *r, uint32_t nodes, const char *first, const char *last, uint32_t positions)
-{
-    bool on = false;
-    fr_gpu_begin(r->gpu);
-    for (uint32_t i = 0; i < fr_forward_trace_count(r->forward, nodes, FR_TAIL_TREE); i++) {
-        const char *kernel = fr_forward_trace(r->forward, nodes, FR_TAIL_TREE, i, positions).kernel;
-        on |= !strcmp(kernel, first);
-        if (on && last && !strcmp(kernel, last))
-            break;
-        if (on)
-            fr_forward_trace_record(r->forward, nodes, FR_TAIL_TREE, i, positions);
-    }
-    fr_gpu_submit(r->gpu);
-}
-
-typedef struct planted {
-    uint32_t bucket, count, pos;
-    rig_shape shape;
-    uint64_t seed;
-} planted;
-
-/* The word with dimensions d and d + 1 of a slot's key or value. */
-static uint32_t cache_word(const rig *r, rig_snapshot *s, uint32_t layer, bool value, uint32_t head, uint32_t slot, uint32_t d)
-{
-    const fr_config *c = r->config;
-    const size_t of_head = (size_t)r->shape->context * c->head_dim, area = 2 * (size_t)(layer % r->kv_layers) + value;
-    const size_t half = (area * c->n_kv_heads + head) * of_head + ref_cache_place(value, c->head_dim, slot, d);
-    return rig_part(r, s, REF_KV + layer / r->kv_layers)[half / 2];
-}
-
-static void same_slot(bench *b, const char *what, uint32_t in_tree, uint32_t in_path)
-{
-    const fr_config *c = b->rig->config;
-    for (uint32_t i = 0; i < c->n_layers * 2 * c->n_kv_heads * c->head_dim / 2; i++) {
-        const uint32_t d = i % (c->head_dim / 2) * 2, head = i / (c->head_dim / 2) % c->n_kv_heads;
-        const uint32_t kind = i / (c->head_dim / 2) / c->n_kv_heads, layer = kind / 2;
-        const uint32_t have = cache_word(b->rig, &b->tree, layer, kind % 2, head, in_tree, d);
-        const uint32_t want = cache_word(b->rig, &b->path, layer, kind % 2, head, in_path, d);
-        CHECK_MSG(have == want, "%s: layer %u, %s of head %u, slot %u, dimension %u: 0x%08x, decoding gives 0x%08x at slot %u", what, layer,
-                  kind % 2 ? "value" : "key", head, in_tree, d, have, want, in_path);
-    }
-}
-
-/* The best of the tiles of a node, as score.wgsl makes it of them. */
-static void score_of_tiles(const float *tile, uint32_t tiles, float out[3])
-{
-    float value = -INFINITY, id = 0, second = -INFINITY;
-    for (uint32_t i = 0; i < tiles; i++, tile += 4) {
-        const bool wins = tile[0] > value || (tile[0] == value && tile[1] < id);
-        second = fmaxf(second, wins ? fmaxf(value, tile[2]) : tile[0]);
-        value = wins ? tile[0] : value;
-        id = wins ? tile[1] : id;
-    }
-    out[0] = id;
-    out[1] = value - second;
-    out[2] = value;
-}
-
-/* Decodes a node and then what is below it, behind its ancestors, which are decoded. */
-static void same_subtree(bench *b, const char *what, const planted *p, uint32_t node, uint32_t tiles)
-{
-    rig *r = b->rig;
-    const uint32_t place = p->pos + rig_depth(r, &b->tree, node);
-    decode(b, place, &rig_tree(r, &b->tree)->token[node], 1);
-    take_node(r, &b->tree, node, b->node[0]);
-    take_node(r, &b->path, 0, b->node[1]);
-    for (size_t i = 0; i < words_per_node(r); i++)
-        CHECK_MSG(b->node[0][i] == b->node[1][i], "%s, node %u: word %zu is 0x%08x, decoding gives 0x%08x", what, node, i, b->node[0][i],
-                  b->node[1][i]);
-    same_slot(b, what, p->pos + node, place);
-    float have[3];
-    const float *work = (const float *)rig_part(r, &b->tree, REF_WORK);
-    score_of_tiles(work + 4 * ((size_t)r->shape->head_at + (size_t)node * tiles), tiles, have);
-    const void *want = rig_part(r, &b->path, REF_WORK) + 4 * (size_t)r->shape->score_at;
-    CHECK_MSG(!memcmp(have, want, sizeof have), "%s, node %u: the best logit is not that of decoding", what, node);
-    for (uint32_t i = node + 1; i < p->count; i++)
-        if (rig_parent(r, &b->tree, i) == node)
-            same_subtree(b, what, p, i, tiles);
-}
-
-/* A step over a tree, then what it would leave if the model chose the way to some node; drafts that it chooses itself go on from there. */
-static void same_tree(bench *b, const planted *p)
-{
-    rig *r = b->rig;
-    const uint32_t tiles = rig_head_tiles(r, p->bucket, FR_TAIL_TREE), positions = p->pos + 1 + FR_DRAFT_DEPTH;
-    char what[96];
-    snprintf(what, sizeof what, "%u of %u nodes at %u, shape %d", p->count, p->bucket, p->pos, (int)p->shape);
-    memcpy(b->tree.words, b->text.words, 4 * b->tree.n);
-    *rig_control(r, &b->tree) = (fr_gpu_Control){.pos = p->pos, .end = p->pos + 1, .limit = UINT32_MAX};
-    rig_plant_tree(r, &b->tree, p->shape, p->count, p->seed);
-    rig_write(r, &b->tree);
-    run_from(r, p->bucket, "embed", "accept", positions);
-    CHECK_MSG(rig_read(r, &b->tree), "%s", r->error.text);
-    rig_write(r, &b->text);
-    same_subtree(b, what, p, 0, tiles);
-
-    for (uint32_t node = rig_random(p->seed, 1) % p->count, up; node; node = up) {
-        up = rig_parent(r, &b->tree, node);
-        rig_choose(r, &b->tree, tiles, up, rig_tree(r, &b->tree)->token[node]);
-    }
-    rig_write(r, &b->tree);
-    run_from(r, p->bucket, "accept", NULL, positions);
-    CHECK_MSG(rig_read(r, &b->tree), "%s", r->error.text);
-    const uint32_t end = rig_control(r, &b->tree)->pos;
-    rig_write(r, &b->text);
-    decode(b, p->pos, rig_tokens(r, &b->tree) + p->pos, end - p->pos);
-    for (uint32_t slot = 0; slot < end; slot++)
-        same_slot(b, what, slot, slot);
-}
-
-static void same_trees(bench *b)
-{
-    static const uint32_t places[] = {0, 29, 31, 61, 66, 33, 28, 30, 60, 64}; /* wide trees begin at the first of them only */
-    uint32_t seed = 0, nodes = 0;
-    for (uint32_t bucket = 2; bucket <= fr_forward_tree_nodes(b->rig->forward); bucket *= 2) {
-        CHECK_MSG(rig_prepare(b->rig, bucket, FR_TAIL_TREE), "%s", b->rig->error.text);
-        const uint32_t trees = bucket < 16 ? sizeof places / sizeof *places : bucket < 32 ? 7 : 4;
-        for (uint32_t i = 0; i < trees; i++, seed++) {
-            const uint32_t count = i % 4 == 2 ? 1 + rig_random(5, seed) % bucket : bucket;
-            same_tree(b, &(planted){bucket, count, places[i], (rig_shape)(i % RIG_SHAPES), 100 + seed});
-            nodes += count;
-        }
-    }
-    printf("  %u nodes as by decoding\n", nodes);
-}
-
-/* ---- whole steps ---- */
-
-/* Steps as a window has them, none of them read, against single steps: tokens and cache. */
-static void same_steps(bench *b, uint32_t bucket)
-{
-    enum { FIRST = 20, STEPS = 32 };
-    rig *r = b->rig;
-    rig_write(r, &b->text);
-    write_control(r, FIRST, FIRST + 1);
-    fr_gpu_begin(r->gpu);
-    for (uint32_t i = 0; i < STEPS; i++)
-        fr_forward_step(r->forward, bucket, FR_TAIL_TREE, FIRST + (i + 1) * (1 + FR_DRAFT_DEPTH));
-    fr_gpu_submit(r->gpu);
-    CHECK_MSG(rig_read(r, &b->tree), "%s", r->error.text);
-    const uint32_t end = rig_control(r, &b->tree)->pos, *tokens = rig_tokens(r, &b->tree);
-    CHECK_INT(end, FIRST + STEPS + rig_control(r, &b->tree)->accepted);
-    CHECK_INT(rig_control(r, &b->tree)->end, end + 1);
-
-    rig_write(r, &b->text);
-    write_control(r, FIRST, FIRST + 1);
-    CHECK_MSG(rig_prepare(r, 1, FR_TAIL_EMIT), "%s", r->error.text);
-    fr_gpu_begin(r->gpu);
-    for (uint32_t pos = FIRST; pos < end; pos++)
-        fr_forward_step(r->forward, 1, FR_TAIL_EMIT, pos + 1);
-    fr_gpu_submit(r->gpu);
-    CHECK_MSG(rig_read(r, &b->path), "%s", r->error.text);
-    for (uint32_t i = 0; i <= end; i++)
-        CHECK_MSG(tokens[i] == rig_tokens(r, &b->path)[i], "token %u is %u with trees of %u, %u without", i, tokens[i], bucket,
-                  rig_tokens(r, &b->path)[i]);
-    for (uint32_t slot = 0; slot < end; slot++)
-        same_slot(b, "whole steps", slot, slot);
-    printf("  trees of %u: %u steps, %u tokens\n", bucket, (uint32_t)STEPS, end - FIRST);
-}
 
 /* ---- the drafter ---- */
 
@@ -425,7 +202,7 @@ static void everything(const char *name, uint32_t widest, bool portable)
 {
     const rig_host host = open_host();
     const kernel_case *k = kernel_cases;
-    uint32_t dispatches = 0;
+    uint32_t dispatches = 0, nodes = 0;
     rig r;
     while (strcmp(k->name, name))
         k++;
@@ -434,11 +211,8 @@ static void everything(const char *name, uint32_t widest, bool portable)
     open_rig(&r, &host, &options);
     CHECK_MSG(kernel_case_steps(&r, k, &dispatches), "%s", r.error.text);
     printf("  %s: %u dispatches\n", k->name, dispatches);
-    bench b = open_bench(&r);
-    same_trees(&b);
-    same_steps(&b, 8);
-    same_steps(&b, widest);
-    close_bench(&b);
+    CHECK_MSG(kernel_case_bits(&r, &nodes), "%s", r.error.text);
+    printf("  %u nodes as by decoding\n", nodes);
     checker c;
     CHECK(checker_open(&c, &r));
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)

@@ -167,7 +167,7 @@ static void put_data(writer *w, const tensor *t, uint64_t rng, uint8_t *buffer)
             for (uint64_t i = 0; i < in_chunk; i++)
                 make_block(&rng, t, buffer + i * bytes);
         made = in_chunk;
-        put(w, buffer, in_chunk * bytes);
+        put(w, buffer, (size_t)(in_chunk * bytes));
     }
     pad(w);
 }

@@ -1,5 +1,5 @@
-// Makes the npm package in dist/: bundles, types, the wasm module, and the demo and bench pages beside them.
-// FORERUN_WASM: the module (default ../build/wasm/forerun.wasm, which `make wasm` builds).
+// Makes the npm package in dist/: bundles, types, the wasm module; and beside them the pages that demonstrate, measure and test it.
+// FORERUN_WASM: the folder of the modules (default ../build/wasm, where `make web` builds them).
 
 import { execFile } from "node:child_process";
 import { copyFile, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -9,7 +9,8 @@ import * as esbuild from "esbuild";
 
 const web = fileURLToPath(new URL("..", import.meta.url));
 const dist = `${web}dist/`;
-const wasm = process.env.FORERUN_WASM ?? `${web}../build/wasm/forerun.wasm`;
+const wasm = process.env.FORERUN_WASM ?? `${web}../build/wasm`;
+const modules = ["forerun.wasm", "selftest.wasm"];
 
 async function version() {
   const header = await readFile(`${web}../include/forerun.h`, "utf8");
@@ -30,7 +31,7 @@ async function bundles() {
   const common = { bundle: true, format: "esm", target: "es2022", minify: true, legalComments: "none", logLevel: "warning" };
   await esbuild.build({ ...common, entryPoints: { index: `${web}src/index.ts`, worker: `${web}src/worker.ts` }, outdir: dist });
   // The pages use the package as anyone would: index.js stays a file of its own.
-  await esbuild.build({ ...common, entryPoints: { main: `${web}demo/main.ts`, bench: `${web}demo/bench.ts` }, outdir: dist, plugins: [packageBeside] });
+  await esbuild.build({ ...common, entryPoints: { main: `${web}demo/main.ts`, bench: `${web}demo/bench.ts`, selftest: `${web}demo/selftest.ts` }, outdir: dist, plugins: [packageBeside] });
 }
 
 /** tsc writes a file for every module; the package has those that its own types lead to. */
@@ -62,15 +63,16 @@ async function packageFiles() {
   await writeFile(`${dist}package.json`, JSON.stringify(manifest, null, 2) + "\n");
   await copyFile(`${web}README.md`, `${dist}README.md`);
   await copyFile(`${web}../LICENSE`, `${dist}LICENSE`);
-  for (const page of ["index.html", "style.css", "article.txt", "bench.html"]) await copyFile(`${web}demo/${page}`, `${dist}${page}`);
+  for (const page of ["index.html", "style.css", "article.txt", "bench.html", "selftest.html"]) await copyFile(`${web}demo/${page}`, `${dist}${page}`);
 }
 
 try {
-  if (!await stat(wasm).catch(() => null)) throw new Error(`${wasm} is missing: run \`make wasm\` first`);
+  for (const name of modules)
+    if (!await stat(`${wasm}/${name}`).catch(() => null)) throw new Error(`${wasm}/${name} is missing: run \`make web\``);
   await rm(dist, { recursive: true, force: true });
   await mkdir(dist);
   await Promise.all([
-    bundles(), packageFiles(), copyFile(wasm, `${dist}forerun.wasm`),
+    bundles(), packageFiles(), ...modules.map(name => copyFile(`${wasm}/${name}`, `${dist}${name}`)),
     tsc(["-p", ".", "--noEmit"]), tsc(["-p", "tsconfig.worker.json", "--noEmit"]),
     types(),
   ]);
