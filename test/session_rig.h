@@ -23,7 +23,7 @@ void session_feed(session_rig *, const uint8_t *bytes, size_t size); /* a whole 
 session_rig session_open(const tiny_model *, bool portable);         /* ready, with a context of CONTEXT tokens */
 void session_close(session_rig *);
 
-void session_prepare(session_rig *, uint32_t width);                  /* compiles the kernels of a tree */
+void session_prepare(session_rig *, uint32_t width);                  /* compiles the kernels of a tree; 0: of the default width */
 /* Gains of a model file as large as floats get: no logit is finite, so requests fail. */
 void session_spoil_norms(uint8_t *file, size_t size);
 

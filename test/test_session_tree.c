@@ -176,10 +176,55 @@ static void refused(void)
     session_close(&r);
 }
 
+/* On a GPU a long context leaves memory for trees of a few nodes only: the default width is one of them, wider ones are refused. */
+static void long_context(void)
+{
+    static const tiny_model model = {.layers = 1,
+                                     .heads = 32,
+                                     .kv_heads = 4,
+                                     .head_dim = 64,
+                                     .ffn = 64,
+                                     .context = 32768,
+                                     .type = "q4_1",
+                                     .head_type = "q8_0",
+                                     .seed = 7};
+    fr_error_text e = {0};
+    session_rig r = {fr_host_open(NULL, &e), NULL};
+    CHECK_MSG(r.host, "%s", e.text);
+    fr_device device = *fr_host_device(r.host);
+    device.is_cpu = false;
+    r.engine = fr_open(&device, &(fr_options){.context = 31000, .portable = true});
+    fr_host_attach(r.host, r.engine);
+    size_t size;
+    uint8_t *bytes = tiny_model_bytes(&model, &size);
+    CHECK(bytes);
+    session_feed(&r, bytes, size);
+    free(bytes);
+    session_drive(&r, FR_STATE_READY);
+    uint32_t ids[CONTEXT], want[CONTEXT], got[CONTEXT];
+    const size_t n = repetitive(ids, 31);
+    for (uint32_t width = 8; width <= 32; width *= 2) {
+        const fr_request q = {.mode = FR_MODE_TREE, .width = width};
+        CHECK_INT(fr_prepare(r.engine, FR_MODE_TREE, width), FR_BAD_ARGUMENT);
+        CHECK_INT(fr_generate(r.engine, ids, n, &q), FR_BAD_ARGUMENT);
+        CHECK_MSG(strstr(fr_error(r.engine), "fewer nodes, or load with less context"), "%s", fr_error(r.engine));
+    }
+    const fr_request greedy = {.mode = FR_MODE_GREEDY, .max_tokens = TOKENS, .ignore_eos = true};
+    const fr_request tree = {.mode = FR_MODE_TREE, .max_tokens = TOKENS, .ignore_eos = true};
+    session_prepare(&r, 0);
+    CHECK_INT(session_generate(&r, ids, n, &greedy, want), TOKENS);
+    session_same(want, TOKENS, got, session_generate(&r, ids, n, &tree, got), "a tree where memory is short");
+    CHECK_INT(fr_stat(r.engine, FR_STAT_WIDTH), 4);
+    CHECK(fr_stat(r.engine, FR_STAT_ACCEPTED) > 0 && fr_stat(r.engine, FR_STAT_TREE_STEPS) + 1 == fr_stat(r.engine, FR_STAT_STEPS));
+    session_close(&r);
+}
+
 const fr_test session_tree_tests[] = {
     {"session_tree.equals_greedy",
      "200 prompts, 2 to 32 nodes, W = 1 to 8, whatever ends them; full contexts, caches, aborts: the tokens of greedy", equals_greedy},
     {"session_tree.portable", "the same on default limits, without subgroups, with biases and odd sizes", portable},
+    {"session_tree.long_context", "a context that leaves memory for four nodes: the default width, and refusals of wider trees",
+     long_context},
     {"session_tree.refused", "widths that are none", refused},
     {0},
 };
