@@ -2,23 +2,24 @@
 // attend_split and merge. Grid (kv heads, nodes / QNODES).
 const TOKS = QNODES;
 const QBLOCKS = GROUP * HEAD_DIM / 32u;
-var<workgroup> val: array<f32, QROWS * HEAD_DIM>; // values so far: [head of group][dimension][node]
+var<workgroup> val: array<vec4f, QROWS * HD4>; // values so far: [head of group][dimension / 4][node]
 var<workgroup> running: array<Online, QROWS>;
 
 fn gain(block: u32, e: u32) -> f32 { return 1.0; }
 fn act_out(block: u32, token: u32) -> u32 {
     return select(SKIP, ACT_A + ((node0 + token) * BLOCKS + kv_head * QBLOCKS + block) * OUT_SIZE, node0 + token < node_count());
 }
+fn quad(block: u32, e: u32, token: u32) -> vec4f {
+    let q = block * 8u + e; // of the group's heads
+    return val[q * QNODES + token] / running[token * GROUP + q / HD4].l;
+}
 
 fn fold(row: u32, d4: u32, o: vec4f) {
     if (row < QROWS) {
         let a = running[row].a;
         let b = running[row].b;
-        let p = ((row % GROUP) * HEAD_DIM + 4u * d4) * QNODES + row / GROUP;
-        val[p] = fma(val[p], a, o.x * b);
-        val[p + QNODES] = fma(val[p + QNODES], a, o.y * b);
-        val[p + 2u * QNODES] = fma(val[p + 2u * QNODES], a, o.z * b);
-        val[p + 3u * QNODES] = fma(val[p + 3u * QNODES], a, o.w * b);
+        let p = ((row % GROUP) * HD4 + d4) * QNODES + row / GROUP;
+        val[p] = fma(val[p], vec4f(a), o * b);
     }
 }
 
@@ -33,8 +34,8 @@ fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_i
     kv_head = group.x;
     let end = node_position(min(tile0 + QNODES, nodes) - 1u) + 1u;
     load_queries(lid);
-    for (var i = lid; i < QROWS * HEAD_DIM; i += WG) {
-        val[i] = 0.0;
+    for (var i = lid; i < QROWS * HD4; i += WG) {
+        val[i] = vec4f();
     }
     for (var r = lid; r < QROWS; r += WG) {
         running[r] = online_start();
@@ -66,11 +67,5 @@ fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_i
         }
         workgroupBarrier();
     }
-    for (var i = lid; i < QROWS * HEAD_DIM; i += WG) {
-        let n = i % QNODES;
-        let g = i / QNODES / HEAD_DIM;
-        val[i] = val[i] / running[n * GROUP + g].l;
-    }
-    workgroupBarrier();
     quantise(lid);
 }

@@ -3,7 +3,7 @@
 var<workgroup> found: array<Best, TOKS * 8u>;
 var<private> row0: u32;
 
-fn weight_row(row: u32) -> Row { return row_at(params.part[PART].x, params.part[PART].y, min(row0 + row, params.part[PART].w - 1u)); }
+fn weight_row(row: u32) -> Row { return row_at(params.part[PART].x, params.part[PART].y, min(row0 + row, (params.part[PART].w - 1u) & ~3u)); }
 fn act_at(token: u32) -> u32 { return ACT_X + select(token, node_count() - 1u, LAST) * BLOCKS * IN_SIZE; }
 
 @compute @workgroup_size(WG)
@@ -20,9 +20,12 @@ fn head(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group:
         let token = i / 8u;
         let f = rms_factor(token);
         var b = best_none();
-        for (var k = i % 8u; k < ROWS; k += 8u) {
-            if (row0 + k < params.part[PART].w) {
-                b = best_of(b, Best(val[k * TOKS + token] * f, f32(params.part[PART].z + row0 + k), NO_LOGIT));
+        for (var q = i % 8u; q < ROWS / 4u; q += 8u) {
+            let y = val[q * TOKS + token] * f;
+            for (var k = 0u; k < 4u; k++) {
+                if (row0 + 4u * q + k < params.part[PART].w) {
+                    b = best_of(b, Best(y[k], f32(params.part[PART].z + row0 + 4u * q + k), NO_LOGIT));
+                }
             }
         }
         found[i] = b;

@@ -1,12 +1,25 @@
 // Folds the chunks of attend_split and quantises the result for the output projection. Grid (blocks / QBLOCKS, nodes).
 const TOKS = 1u;
-const QBLOCKS = WG / 32u;
-var<workgroup> val: array<f32, WG>;
+const QBLOCKS = WG / 8u;
 var<private> block0: u32;
 var<private> node: u32;
 
 fn gain(block: u32, e: u32) -> f32 { return 1.0; }
 fn act_out(block: u32, token: u32) -> u32 { return select(SKIP, ACT_A + (node * BLOCKS + block0 + block) * OUT_SIZE, block0 + block < BLOCKS); }
+
+fn quad(block: u32, e: u32, token: u32) -> vec4f {
+    let p = min((block0 + block) * 8u + e, BLOCKS * 8u - 1u);
+    let chunks = node_position(node) / CHUNK + 1u;
+    var s = online_start();
+    var o = vec4f();
+    for (var c = 0u; c < chunks; c++) {
+        let at = (c * N + node) * HEADS;
+        let ml = work[ML_AT + at + p / (HEAD_DIM / 4u)];
+        s = online_fold(s, ml.x, ml.y);
+        o = fma(o, vec4f(s.a), work[PART_AT + at * (HEAD_DIM / 4u) + p] * s.b);
+    }
+    return o / s.l;
+}
 
 @compute @workgroup_size(WG)
 fn merge(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u) {
@@ -15,17 +28,5 @@ fn merge(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group
     }
     node = group.y;
     block0 = group.x * QBLOCKS;
-    let p = min(block0 * 32u + lid, BLOCKS * 32u - 1u);
-    let chunks = node_position(node) / CHUNK + 1u;
-    var s = online_start();
-    var o = 0.0;
-    for (var c = 0u; c < chunks; c++) {
-        let at = (c * N + node) * HEADS;
-        let ml = work[ML_AT + at + p / HEAD_DIM];
-        s = online_fold(s, ml.x, ml.y);
-        o = fma(o, s.a, work[PART_AT + at * (HEAD_DIM / 4u) + (p >> 2u)][p & 3u] * s.b);
-    }
-    val[lid] = o / s.l;
-    workgroupBarrier();
     quantise(lid);
 }

@@ -168,6 +168,8 @@ static void put_attention(ref_step *s, uint32_t node, uint32_t head, const chunk
 
 void ref_merge(ref_step *s)
 {
+    if (!s->chunks)
+        return;
     const uint32_t dim = s->config->head_dim;
     for (uint32_t node = 0; node < ref_node_count(s); node++)
         for (uint32_t head = 0; head < s->config->n_heads; head++) {
@@ -185,6 +187,8 @@ void ref_merge(ref_step *s)
 
 void ref_attend_stream(ref_step *s)
 {
+    if (!s->chunks)
+        return;
     for (uint32_t node = 0; node < ref_node_count(s); node++)
         for (uint32_t head = 0; head < s->config->n_heads; head++) {
             chunk all = start();

@@ -116,7 +116,8 @@ static bool probe_fma(rig *r)
                            fr_forward_buffer(r->forward, FR_FORWARD_ACT),
                            work,
                            fr_forward_buffer(r->forward, FR_FORWARD_KV),
-                           params};
+                           params,
+                           fr_forward_state(r->forward)};
     const fr_group *group = fr_gpu_group(r->gpu, &b, &r->error);
     while (good(r) && !fr_pipeline_ready(pipeline))
         r->host.pump(r->host.user);
@@ -350,6 +351,7 @@ static const named_twin twins[] = {
     {"attend_split", ref_attend_split},
     {"merge", ref_merge},
     {"attend_stream", ref_attend_stream},
+    {"attend_head", ref_attend_stream},
     {"residual", ref_residual},
     {"gateup", ref_gateup},
     {"head", ref_head},

@@ -1,1 +1,4 @@
-fn bias(row: u32) -> vec2f { return vec2f(vectors[params.bias + row], vectors[params.bias + row + 1u]); }
+fn bias(row: u32) -> vec4f {
+    let at = params.bias + row;
+    return vec4f(vectors[at], vectors[at + 1u], vectors[at + 2u], vectors[at + 3u]);
+}

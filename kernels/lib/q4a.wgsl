@@ -12,6 +12,7 @@ struct Block {
 fn row_at(code_base: u32, scale_base: u32, row: u32) -> Row {
     return Row(code_base + row * ROW_BLOCKS, scale_base + row * ROW_BLOCKS);
 }
+fn row_after(row: Row, k: u32) -> Row { return Row(row.codes + k * ROW_BLOCKS, row.scales + k * ROW_BLOCKS); }
 fn load_block(row: Row, i: u32) -> Block {
     let c = codes[row.codes + i];
     let s = unpack2x16float(scales[row.scales + i]);

@@ -1,2 +1,2 @@
 // State for kernels that only read it: loads are uniform, so that a workgroup may leave before a barrier.
-@group(1) @binding(0) var<storage, read> state: State;
+@group(0) @binding(7) var<storage, read> state: State;

@@ -10,8 +10,4 @@ fn add_block(rows: Rows, token: u32, i: u32, a: u32, sum: Sum) -> Sum {
     let x = load_act(a);
     return vec4f(block_fma(p, x, sum.x), block_fma(q, x, sum.y), block_fma(r, x, sum.z), block_fma(s, x, sum.w));
 }
-fn store(row: u32, token: u32, s: Sum) {
-    for (var k = 0u; k < 4u; k++) {
-        val[(row + k) * TOKS + token] = s[k];
-    }
-}
+fn store(row: u32, token: u32, s: Sum) { val[row / 4u * TOKS + token] = s; }

@@ -2,9 +2,8 @@
 const T = 4u;
 alias Sum = mat4x4f; // [row][token]
 fn store(row: u32, token: u32, s: Sum) {
-    for (var k = 0u; k < 4u; k++) {
-        for (var n = 0u; n < 4u; n++) {
-            val[(row + k) * TOKS + token + n] = s[k][n];
-        }
+    let t = transpose(s);
+    for (var n = 0u; n < 4u; n++) {
+        val[row / 4u * TOKS + token + n] = t[n];
     }
 }

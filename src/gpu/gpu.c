@@ -7,6 +7,7 @@
 #include "gpu/webgpu.h"
 
 enum {
+    FR_BINDINGS = 8,
     UPLOAD_FENCE = 4 << 20, /* bytes between two fences of the upload: small enough that staging stays out of the way */
     UPLOAD_FENCES = 4       /* fences under way at once */
 };
@@ -29,7 +30,7 @@ struct fr_pipeline {
 
 struct fr_group {
     fr_group *next;
-    WGPUBindGroup handle;
+    WGPUBindGroup handle[2]; /* with the state for reading, and for writing */
 };
 
 struct fr_gpu {
@@ -40,9 +41,8 @@ struct fr_gpu {
     fr_buffer *buffers;
     fr_pipeline *pipelines;
     fr_group *groups;
-    WGPUBindGroupLayout layout0, layout_read, layout_write;
-    WGPUPipelineLayout pipeline_read, pipeline_write;
-    WGPUBindGroup state_read, state_write;
+    WGPUBindGroupLayout layout[2]; /* [writes_state] */
+    WGPUPipelineLayout pipeline_layout[2];
     uint64_t bytes, submits;
     uint32_t n_pipelines, compiling;
     size_t unfenced;
@@ -55,7 +55,7 @@ struct fr_gpu {
     const fr_pipeline *current;
     const fr_group *group;
     uint32_t entry;
-    int state; /* 0 none, 1 for reading, 2 for writing */
+    bool writes_state; /* of the group that is set */
     WGPUQuerySet clock;  /* made when first used */
     WGPUBuffer clock_at; /* its two values */
     bool timing;
@@ -137,7 +137,7 @@ static bool read_limits(fr_gpu *g, const fr_device *d, bool portable, fr_error_t
     if (!portable && d->has_subgroups && d->subgroup_min == d->subgroup_max)
         g->limits.subgroup = d->subgroup_min;
     return need(e, "maxStorageBuffersPerShaderStage", l.maxStorageBuffersPerShaderStage, 7) &&
-           need(e, "maxBindGroups", l.maxBindGroups, 2) && need(e, "maxComputeInvocationsPerWorkgroup", g->limits.threads, 256) &&
+           need(e, "maxComputeInvocationsPerWorkgroup", g->limits.threads, 256) &&
            need(e, "maxComputeWorkgroupStorageSize", g->limits.workgroup_bytes, 16384) &&
            need(e, "maxStorageBufferBindingSize", g->limits.binding, 128u << 20) &&
            need(e, "maxComputeWorkgroupsPerDimension", g->limits.workgroups, 65535);
@@ -162,12 +162,11 @@ static WGPUBindGroupLayout layout(fr_gpu *g, const WGPUBindGroupLayoutEntry *ent
     return wgpuDeviceCreateBindGroupLayout(g->device, &d);
 }
 
-static WGPUPipelineLayout pipeline_layout(fr_gpu *g, WGPUBindGroupLayout state)
+static WGPUPipelineLayout pipeline_layout(fr_gpu *g, WGPUBindGroupLayout group)
 {
-    WGPUBindGroupLayout both[2] = {g->layout0, state};
     WGPUPipelineLayoutDescriptor d = WGPU_PIPELINE_LAYOUT_DESCRIPTOR_INIT;
-    d.bindGroupLayouts = both;
-    d.bindGroupLayoutCount = 2;
+    d.bindGroupLayouts = &group;
+    d.bindGroupLayoutCount = 1;
     return wgpuDeviceCreatePipelineLayout(g->device, &d);
 }
 
@@ -185,22 +184,20 @@ fr_gpu *fr_gpu_new(const fr_device *d, bool portable, fr_error_text *e)
         fr_gpu_free(g);
         return NULL;
     }
-    const WGPUBindGroupLayoutEntry main_entries[7] = {
-        entry(0, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
-        entry(1, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
-        entry(2, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
-        entry(3, WGPUBufferBindingType_Storage, false, 0),
-        entry(4, WGPUBufferBindingType_Storage, false, 0),
-        entry(5, WGPUBufferBindingType_Storage, false, 0),
-        entry(6, WGPUBufferBindingType_Uniform, true, sizeof(fr_gpu_Params)),
-    };
-    const WGPUBindGroupLayoutEntry reading = entry(0, WGPUBufferBindingType_ReadOnlyStorage, false, 0);
-    const WGPUBindGroupLayoutEntry writing = entry(0, WGPUBufferBindingType_Storage, false, 0);
-    g->layout0 = layout(g, main_entries, 7);
-    g->layout_read = layout(g, &reading, 1);
-    g->layout_write = layout(g, &writing, 1);
-    g->pipeline_read = pipeline_layout(g, g->layout_read);
-    g->pipeline_write = pipeline_layout(g, g->layout_write);
+    for (int writes = 0; writes < 2; writes++) {
+        const WGPUBindGroupLayoutEntry entries[FR_BINDINGS] = {
+            entry(0, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
+            entry(1, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
+            entry(2, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
+            entry(3, WGPUBufferBindingType_Storage, false, 0),
+            entry(4, WGPUBufferBindingType_Storage, false, 0),
+            entry(5, WGPUBufferBindingType_Storage, false, 0),
+            entry(6, WGPUBufferBindingType_Uniform, true, sizeof(fr_gpu_Params)),
+            entry(7, writes ? WGPUBufferBindingType_Storage : WGPUBufferBindingType_ReadOnlyStorage, false, 0),
+        };
+        g->layout[writes] = layout(g, entries, FR_BINDINGS);
+        g->pipeline_layout[writes] = pipeline_layout(g, g->layout[writes]);
+    }
     return g;
 }
 
@@ -220,23 +217,14 @@ static void destroy(fr_gpu *g)
     }
     for (fr_group *b = g->groups, *next; b; b = next) {
         next = b->next;
-        wgpuBindGroupRelease(b->handle);
+        for (int writes = 0; writes < 2; writes++)
+            if (b->handle[writes])
+                wgpuBindGroupRelease(b->handle[writes]);
         free(b);
     }
-    if (g->clock) {
-        wgpuQuerySetRelease(g->clock);
-        wgpuBufferRelease(g->clock_at);
-    }
-    if (g->state_read) {
-        wgpuBindGroupRelease(g->state_read);
-        wgpuBindGroupRelease(g->state_write);
-    }
-    if (g->layout0) {
-        wgpuPipelineLayoutRelease(g->pipeline_read);
-        wgpuPipelineLayoutRelease(g->pipeline_write);
-        wgpuBindGroupLayoutRelease(g->layout0);
-        wgpuBindGroupLayoutRelease(g->layout_read);
-        wgpuBindGroupLayoutRelease(g->layout_write);
+    for (int writes = 0; writes < 2 && g->layout[writes]; writes++) {
+        wgpuPipelineLayoutRelease(g->pipeline_layout[writes]);
+        wgpuBindGroupLayoutRelease(g->layout[writes]);
     }
     wgpuQueueRelease(g->queue);
     wgpuDeviceRelease(g->device);
@@ -382,31 +370,22 @@ static WGPUBindGroup bind_group(fr_gpu *g, WGPUBindGroupLayout l, const WGPUBind
 
 fr_group *fr_gpu_group(fr_gpu *g, const fr_bindings *b, fr_error_text *e)
 {
-    const WGPUBindGroupEntry entries[7] = {
+    const WGPUBindGroupEntry entries[FR_BINDINGS] = {
         bound(0, b->codes, b->codes->bytes),        bound(1, b->scales, b->scales->bytes),
         bound(2, b->vectors, b->vectors->bytes),    bound(3, b->act, b->act->bytes),
         bound(4, b->work, b->work->bytes),          bound(5, b->kv, b->kv->bytes),
-        bound(6, b->params, sizeof(fr_gpu_Params)),
+        bound(6, b->params, sizeof(fr_gpu_Params)), bound(7, b->state, b->state->bytes),
     };
     fr_group *group = calloc(1, sizeof *group);
     if (!group) {
         fr_fail(e, FR_FAILED, "out of memory");
         return NULL;
     }
-    group->handle = bind_group(g, g->layout0, entries, 7);
+    for (int writes = 0; writes < 2; writes++)
+        group->handle[writes] = bind_group(g, g->layout[writes], entries, FR_BINDINGS);
     group->next = g->groups;
     g->groups = group;
     return group;
-}
-
-bool fr_gpu_state(fr_gpu *g, fr_buffer *state, fr_error_text *e)
-{
-    const WGPUBindGroupEntry one = bound(0, state, state->bytes);
-    g->state_read = bind_group(g, g->layout_read, &one, 1);
-    g->state_write = bind_group(g, g->layout_write, &one, 1);
-    if (!g->state_read || !g->state_write)
-        fr_fail(e, FR_FAILED, "the GPU refused the state's bind groups");
-    return g->state_read && g->state_write;
 }
 
 /* ---- pipelines ---- */
@@ -448,7 +427,7 @@ fr_pipeline *fr_gpu_pipeline(fr_gpu *g, const char *name, const char *wgsl, bool
 
     WGPUComputePipelineDescriptor d = WGPU_COMPUTE_PIPELINE_DESCRIPTOR_INIT;
     d.label = view(name);
-    d.layout = writes_state ? g->pipeline_write : g->pipeline_read;
+    d.layout = g->pipeline_layout[writes_state];
     d.compute.module = module;
     d.compute.entryPoint = view(p->name);
     WGPUCreateComputePipelineAsyncCallbackInfo info = WGPU_CREATE_COMPUTE_PIPELINE_ASYNC_CALLBACK_INFO_INIT;
@@ -501,7 +480,6 @@ static void begin_pass(fr_gpu *g)
     g->pass = wgpuCommandEncoderBeginComputePass(g->encoder, &d);
     g->current = NULL;
     g->group = NULL;
-    g->state = 0;
 }
 
 void fr_gpu_dispatch(fr_gpu *g, const fr_pipeline *p, const fr_group *group, uint32_t params_entry, uint32_t x, uint32_t y, uint32_t z)
@@ -511,16 +489,13 @@ void fr_gpu_dispatch(fr_gpu *g, const fr_pipeline *p, const fr_group *group, uin
     if (p != g->current)
         wgpuComputePassEncoderSetPipeline(g->pass, p->handle);
     g->current = p;
-    if (group != g->group || params_entry != g->entry) {
+    if (group != g->group || params_entry != g->entry || p->writes_state != g->writes_state) {
         const uint32_t offset = params_entry * FR_PARAMS_STRIDE;
-        wgpuComputePassEncoderSetBindGroup(g->pass, 0, group->handle, 1, &offset);
+        wgpuComputePassEncoderSetBindGroup(g->pass, 0, group->handle[p->writes_state], 1, &offset);
         g->group = group;
         g->entry = params_entry;
+        g->writes_state = p->writes_state;
     }
-    const int state = p->writes_state ? 2 : 1;
-    if (state != g->state)
-        wgpuComputePassEncoderSetBindGroup(g->pass, 1, p->writes_state ? g->state_write : g->state_read, 0, NULL);
-    g->state = state;
     wgpuComputePassEncoderDispatchWorkgroups(g->pass, x, y, z);
 }
 

@@ -26,7 +26,7 @@ typedef struct fr_gpu_limits {
 fr_gpu *fr_gpu_new(const fr_device *, bool portable, fr_error_text *);
 void fr_gpu_free(fr_gpu *);
 const fr_gpu_limits *fr_gpu_get_limits(const fr_gpu *);
-uint64_t fr_gpu_bytes(const fr_gpu *);     /* in buffers that live */
+uint64_t fr_gpu_bytes(const fr_gpu *); /* in buffers that live */
 uint32_t fr_gpu_pipelines(const fr_gpu *); /* made so far */
 uint64_t fr_gpu_submits(const fr_gpu *);
 
@@ -41,14 +41,13 @@ void fr_gpu_write(fr_gpu *, fr_buffer *, uint64_t offset, const void *, size_t);
 bool fr_gpu_upload(fr_gpu *, fr_buffer *, uint64_t offset, const void *, size_t);
 bool fr_gpu_upload_idle(const fr_gpu *); /* everything uploaded has arrived */
 
-/* Bind groups. A group 0 needs all of bindings.wgsl; the state buffer is bound for reading and for writing as group 1. */
+/* Bind groups: all of bindings.wgsl and the state, for kernels that read it and for those that write it. */
 typedef struct fr_bindings {
-    fr_buffer *codes, *scales, *vectors, *act, *work, *kv, *params;
+    fr_buffer *codes, *scales, *vectors, *act, *work, *kv, *params, *state;
 } fr_bindings;
 fr_group *fr_gpu_group(fr_gpu *, const fr_bindings *, fr_error_text *);
-bool fr_gpu_state(fr_gpu *, fr_buffer *state, fr_error_text *);
 
-/* A pipeline of WGSL text (kernel.h builds it) with entry point `name`; `writes_state`: its group 1 is state_write.wgsl.
+/* A pipeline of WGSL text (kernel.h builds it) with entry point `name`; `writes_state`: its state is state_write.wgsl.
  * Compiles in the background. NULL: out of memory. */
 fr_pipeline *fr_gpu_pipeline(fr_gpu *, const char *name, const char *wgsl, bool writes_state);
 bool fr_pipeline_ready(const fr_pipeline *);

@@ -12,6 +12,8 @@ enum {
     ROPE_BYTES = 1 << 20 /* of the rotary table, computed in one call */
 };
 
+typedef enum span { SPAN_ALL, SPAN_SHORT, SPAN_LONG } span; /* up to fr_forward.short_context positions, and longer ones */
+
 /* A recorded dispatch. */
 typedef struct command {
     const fr_pipeline *pipeline;
@@ -20,6 +22,7 @@ typedef struct command {
     uint32_t x, y, z;
     bool per_chunk; /* x is the number of attention chunks */
     bool per_slice; /* x is the number of slices that the drafter searches */
+    span span;      /* contexts it is for */
     uint32_t layer;
     const fr_matrix *matrix;
 } command;
@@ -46,7 +49,8 @@ struct fr_forward {
     uint32_t n_kv, layers_per_kv;
     fr_group **groups; /* [n_pools * n_kv], made when first used */
     bucket decode, prefill, trees[TREE_BUCKETS]; /* trees[i]: of 2 << i nodes */
-    uint32_t memory; /* tokens of session memory */
+    uint32_t memory;        /* tokens of session memory */
+    uint32_t short_context; /* positions up to which decode attention is one dispatch; the same for all buckets that have one */
     fr_gpu_Params *entries;
     uint32_t n_entries, entries_room;
     fr_error_text failure; /* of a command list that can't be built */
@@ -179,7 +183,7 @@ static fr_status make_buffers(fr_forward *f, fr_error_text *e)
         return e->status;
     if (!f->entries)
         return fr_fail(e, FR_FAILED, "out of memory");
-    return fr_gpu_state(f->gpu, f->state, e) ? FR_OK : e->status;
+    return FR_OK;
 }
 
 uint64_t fr_forward_tokens_offset(void)
@@ -206,7 +210,7 @@ static const fr_group *group_of(fr_forward *f, uint32_t pool, uint32_t layer)
     const uint32_t kv = layer / f->layers_per_kv;
     fr_group **g = &f->groups[kv * f->weights->n_pools + pool];
     if (!*g) {
-        const fr_bindings b = {f->codes[pool], f->scales[pool], f->vectors, f->act, f->work, f->kv[kv], f->params};
+        const fr_bindings b = {f->codes[pool], f->scales[pool], f->vectors, f->act, f->work, f->kv[kv], f->params, f->state};
         *g = fr_gpu_group(f->gpu, &b, &f->failure);
     }
     return *g;
@@ -304,7 +308,13 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l)
     const uint32_t entry = entry_of(f, &base);
     if (!a)
         return;
-    if (a->split) {
+    f->short_context = a->whole_positions;
+    if (a->whole)
+        add(f, list,
+            (command){
+                .pipeline = a->whole, .group = group, .entry = entry, .x = c->n_heads, .y = nodes, .z = 1, .span = SPAN_SHORT, .layer = l});
+    const span rest = a->whole ? SPAN_LONG : SPAN_ALL;
+    if (a->split && (rest == SPAN_ALL || f->shape.context > f->short_context)) {
         add(f, list,
             (command){.pipeline = a->attend,
                       .group = group,
@@ -313,6 +323,7 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l)
                       .y = c->n_kv_heads,
                       .z = nodes,
                       .per_chunk = true,
+                      .span = rest,
                       .layer = l});
         add(f, list,
             (command){.pipeline = a->merge,
@@ -321,8 +332,9 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l)
                       .x = over(c->n_heads * c->head_dim / FR_BLOCK, a->merge_blocks),
                       .y = nodes,
                       .z = 1,
+                      .span = rest,
                       .layer = l});
-    } else {
+    } else if (!a->split) {
         add(f, list,
             (command){.pipeline = a->attend,
                       .group = group,
@@ -495,9 +507,11 @@ fr_status fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, bool *
     return FR_OK;
 }
 
-/* Workgroups along x; `positions`: tokens that are cached or processed at the end of the step. */
+/* Workgroups along x, 0 if it is left out; `positions`: tokens that are cached or processed at the end of the step. */
 static uint32_t width_of(const fr_forward *f, const command *c, uint32_t positions)
 {
+    if (c->span == (positions > f->short_context ? SPAN_SHORT : SPAN_LONG))
+        return 0;
     if (c->per_slice)
         return over(f->memory + positions, FR_DRAFT_SLICE);
     return c->per_chunk ? over(positions, FR_CHUNK) : c->x;
@@ -505,11 +519,16 @@ static uint32_t width_of(const fr_forward *f, const command *c, uint32_t positio
 
 static uint32_t replay(fr_forward *f, const command_list *list, uint32_t positions)
 {
+    uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++) {
         const command *c = &list->items[i];
-        fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, width_of(f, c, positions), c->y, c->z);
+        const uint32_t x = width_of(f, c, positions);
+        if (!x)
+            continue;
+        fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, x, c->y, c->z);
+        count++;
     }
-    return list->count;
+    return count;
 }
 
 uint32_t fr_forward_step(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t positions)

@@ -99,6 +99,12 @@ static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tok
 
 /* ---- building ---- */
 
+/* Eight neighbours of a subgroup quantise a block, 16 share a token's norm. */
+static bool has_lanes(const fr_kernel_set *k, uint32_t lanes)
+{
+    return !fr_gpu_get_limits(k->gpu)->is_cpu && fr_gpu_get_limits(k->gpu)->subgroup >= lanes;
+}
+
 static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
 {
     const fr_config *c = k->config;
@@ -141,10 +147,10 @@ static void matrix_constants(fr_kernel *b, const fr_matrix *m, bool wide)
     fr_kernel_piece(b, dot[m->type]);
 }
 
-/* Workgroup memory of such a kernel but for its lanes: the products, and for each token what norm, quantising and head need at most. */
+/* Workgroup memory of such a kernel but for its lanes: the products, and for each token what norm and head need at most. */
 static uint32_t tile_bytes(tile t)
 {
-    return t.rows * t.tokens * 4 + t.tokens * 176;
+    return t.rows * t.tokens * 4 + t.tokens * 160;
 }
 
 /* Whether a workgroup of `groups` times t.lanes threads is allowed, and has room for the lanes' sums if these go through memory. */
@@ -164,7 +170,7 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
         t.lanes /= 2;
     const bool shuffles = t.lanes > 1 && l->subgroup >= t.lanes;
     const uint32_t threads = groups * t.lanes;
-    common(b, k, threads, shuffles);
+    common(b, k, threads, shuffles || has_lanes(k, 8));
     fr_kernel_piece(b, "lib/state_read");
     const bool from_x = slot != FR_PART_O && slot != FR_PART_DOWN, wide = from_x && slot != FR_PART_TABLE;
     fr_kernel_u32(b, "PART", slot);
@@ -190,20 +196,21 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     fr_kernel_piece(b, l->is_cpu ? "lib/tree_memory" : "lib/tree_registers");
     const char *by_shuffles = t.t > 1 ? "lib/lanes_subgroup_r4t4" : "lib/lanes_subgroup";
     fr_kernel_piece(b, t.lanes == 1 ? "lib/lanes_one" : shuffles ? by_shuffles : "lib/lanes_workgroup");
+    if (!from_x) {
+        fr_kernel_piece(b, "lib/rms_none");
+        return;
+    }
+    fr_kernel_f32(b, "INV_DIM", 1.0f / (float)k->config->dim);
+    fr_kernel_f32(b, "EPS", k->config->norm_eps);
+    fr_kernel_piece(b, has_lanes(k, 16) && t.tokens * 16 <= threads ? "lib/rms_lanes" : "lib/rms");
 }
 
 /* `size`: vec4u of a block. */
-static void add_quantise(fr_kernel *b, uint32_t size)
+static void add_quantise(fr_kernel *b, const fr_kernel_set *k, uint32_t size)
 {
     fr_kernel_u32(b, "OUT_SIZE", size);
-    fr_kernel_piece(b, "lib/quantise");
-}
-
-static void add_rms(fr_kernel *b, const fr_config *c)
-{
-    fr_kernel_f32(b, "INV_DIM", 1.0f / (float)c->dim);
-    fr_kernel_f32(b, "EPS", c->norm_eps);
-    fr_kernel_piece(b, "lib/rms");
+    fr_kernel_piece(b, "lib/codes");
+    fr_kernel_piece(b, has_lanes(k, 8) ? "lib/quantise_lanes" : "lib/quantise_thread");
 }
 
 const fr_tiled *fr_kernel_qkv(fr_kernel_set *k, const fr_matrix *m)
@@ -214,7 +221,6 @@ const fr_tiled *fr_kernel_qkv(fr_kernel_set *k, const fr_matrix *m)
     const tile t = choose_tile(k, m, k->nodes);
     fr_kernel b;
     begin_tiled(&b, k, m, t, FR_PART_QKV);
-    add_rms(&b, k->config);
     fr_kernel_f32(&b, "Q_SCALE", 1.0f / sqrtf((float)k->config->head_dim));
     fr_kernel_piece(&b, k->config->qkv_bias ? "lib/bias" : "lib/bias_none");
     *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "qkv", false), t.rows, t.tokens};
@@ -230,7 +236,7 @@ static const fr_tiled *residual(fr_kernel_set *k, fr_tiled *out, const fr_matrix
     begin_tiled(&b, k, m, t, down ? FR_PART_DOWN : FR_PART_O);
     fr_kernel_u32(&b, "ACT_IN", down ? k->shape->act_h : k->shape->act_a);
     fr_kernel_bool(&b, "NORM_NEXT", down);
-    add_quantise(&b, FR_ACT_FINE);
+    add_quantise(&b, k, FR_ACT_FINE);
     *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "residual", false), t.rows, t.tokens};
     return out;
 }
@@ -254,8 +260,7 @@ const fr_tiled *fr_kernel_gateup(fr_kernel_set *k, const fr_matrix *gate)
     t.rows = 64; /* 32 of gate and 32 of up: the quantised block of the hidden layer needs them together */
     fr_kernel b;
     begin_tiled(&b, k, gate, t, FR_PART_GATE);
-    add_rms(&b, k->config);
-    add_quantise(&b, FR_ACT);
+    add_quantise(&b, k, FR_ACT);
     *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "gateup", false), t.rows / 2, t.tokens};
     return out;
 }
@@ -268,7 +273,6 @@ const fr_tiled *fr_kernel_head(fr_kernel_set *k, const fr_matrix *m, bool every_
     const tile t = choose_tile(k, m, every_node ? k->nodes : 1);
     fr_kernel b;
     begin_tiled(&b, k, m, t, FR_PART_TABLE);
-    add_rms(&b, k->config);
     fr_kernel_bool(&b, "LAST", !every_node);
     fr_kernel_u32(&b, "HEAD_TILES", over(m->rows, t.rows));
     fr_kernel_piece(&b, "lib/best");
@@ -280,11 +284,11 @@ fr_pipeline *fr_kernel_embed(fr_kernel_set *k, const fr_matrix *m)
 {
     if (!k->embed[m->type]) {
         fr_kernel b;
-        common(&b, k, 64, false);
+        common(&b, k, 64, has_lanes(k, 8));
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "PART", FR_PART_TABLE);
         matrix_constants(&b, m, false);
-        add_quantise(&b, FR_ACT_FINE);
+        add_quantise(&b, k, FR_ACT_FINE);
         k->embed[m->type] = fr_kernel_build(&b, k->gpu, "embed", false);
     }
     return k->embed[m->type];
@@ -300,7 +304,7 @@ uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes)
 {
     const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), padded = over(rows, 4) * 4;
     return padded * c->head_dim * 4 /* query */ + padded * FR_CHUNK * 4 /* score */ + rows * c->head_dim * 4 /* val */ +
-           rows * 16 /* running */ + rows * c->head_dim / 4 * 3 * 4 /* q_max, q_square, q_sum */ + 16 /* q_fine */;
+           rows * 16 /* running */;
 }
 
 /* False with the error if even the smallest workgroup needs more than the adapter has. */
@@ -331,6 +335,17 @@ static uint32_t stream_nodes(const fr_kernel_set *k)
     return nodes;
 }
 
+/* Chunks of the longest context that attend_head takes: as many as fit workgroup memory, up to 64. 0 if the adapter or the model is not
+ * made for it. */
+static uint32_t whole_chunks(const fr_kernel_set *k)
+{
+    const uint32_t head_dim = k->config->head_dim, chunk = 16 + head_dim * 4, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
+    uint32_t n = 64;
+    while (n > FR_CHUNK && n * chunk + head_dim * 4 > room)
+        n -= FR_CHUNK; /* maxima are folded 32 at a time */
+    return has_lanes(k, FR_CHUNK) && head_dim % FR_BLOCK == 0 && n * chunk + head_dim * 4 <= room ? n : 0;
+}
+
 const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
 {
     fr_attention *a = &k->attention;
@@ -345,16 +360,25 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
         a->tile_nodes = stream_nodes(k);
         if (!attention_fits(k, fr_attention_stream_bytes(k->config, a->tile_nodes), e))
             return NULL;
-        common(&b, k, threads, false);
+        common(&b, k, threads, has_lanes(k, 8));
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "QNODES", a->tile_nodes);
         fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
         fr_kernel_piece(&b, "lib/attend");
         fr_kernel_piece(&b, "lib/attend_rows");
         fr_kernel_piece(&b, "lib/online");
-        add_quantise(&b, FR_ACT);
+        add_quantise(&b, k, FR_ACT);
         a->attend = fr_kernel_build(&b, k->gpu, "attend_stream", false);
         return a;
+    }
+    const uint32_t most = whole_chunks(k);
+    if (most) {
+        a->whole_positions = most * FR_CHUNK;
+        common(&b, k, l->threads < 512 ? 256 : 512, true);
+        fr_kernel_piece(&b, "lib/state_read");
+        fr_kernel_u32(&b, "MOST_CHUNKS", most);
+        add_quantise(&b, k, FR_ACT);
+        a->whole = fr_kernel_build(&b, k->gpu, "attend_head", false);
     }
     const uint32_t threads = group <= 2 ? 64 : group <= 4 ? 128 : 256;
     if (!attention_fits(k, fr_attention_split_bytes(k->config, threads), e))
@@ -365,12 +389,12 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     fr_kernel_piece(&b, "lib/attend_row");
     a->attend = fr_kernel_build(&b, k->gpu, "attend_split", false);
     a->merge_blocks = 2;
-    common(&b, k, a->merge_blocks * FR_BLOCK, false);
+    common(&b, k, a->merge_blocks * FR_BLOCK / 4, has_lanes(k, 8));
     fr_kernel_u32(&b, "CHUNK", FR_CHUNK);
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
     fr_kernel_piece(&b, "lib/online");
-    add_quantise(&b, FR_ACT);
+    add_quantise(&b, k, FR_ACT);
     a->merge = fr_kernel_build(&b, k->gpu, "merge", false);
     return a;
 }

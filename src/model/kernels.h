@@ -35,8 +35,11 @@ typedef struct fr_tiled { /* a kernel over tiles of a matrix */
 typedef struct fr_attention {
     bool split; /* attend makes one chunk a workgroup and merge folds them; else attend goes through all chunks itself */
     fr_pipeline *attend, *merge;
+    fr_pipeline
+        *whole; /* beside split: does both, a workgroup for each head, in contexts of up to whole_positions; NULL if the adapter can't */
+    uint32_t whole_positions;
     uint32_t merge_blocks; /* blocks of 32 values a workgroup of merge makes */
-    uint32_t tile_nodes;   /* nodes a workgroup of a streaming attend takes */
+    uint32_t tile_nodes; /* nodes a workgroup of a streaming attend takes */
 } fr_attention;
 
 /* Workgroup memory of attend_split and attend_stream in bytes: every workgroup variable of the kernel and its pieces. */
