@@ -232,9 +232,12 @@ static kernel *kernel_of(bucket *b, const fr_trace *t)
 static fr_status find_kernels(const profile *p, bucket *b, fr_error_text *err)
 {
     const fr_matrix *last = NULL;
-    b->dispatches = fr_forward_trace_count(p->engine->forward, b->nodes, b->tail);
-    for (uint32_t i = 0; i < b->dispatches; i++) {
+    const uint32_t recorded = fr_forward_trace_count(p->engine->forward, b->nodes, b->tail);
+    for (uint32_t i = 0; i < recorded; i++) {
         const fr_trace t = fr_forward_trace(p->engine->forward, b->nodes, b->tail, i, positions_of(p, b));
+        if (!t.x)
+            continue; /* for contexts of another length */
+        b->dispatches++;
         kernel *k = kernel_of(b, &t);
         if (!k)
             return fr_fail(err, FR_FAILED, "a step has more than %d kernels", MOST_KERNELS);

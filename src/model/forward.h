@@ -61,7 +61,8 @@ typedef struct fr_trace {
     const char *kernel; /* "qkv" */
     const fr_gpu_Params *params;
     const fr_matrix *matrix; /* of the tiled kernels and embed; gateup: gate; else NULL */
-    uint32_t layer, kv_buffer, x, y, z;
+    uint32_t layer, kv_buffer;
+    uint32_t x, y, z; /* workgroups; x is 0 where the dispatch is left out at these positions */
 } fr_trace;
 uint32_t fr_forward_trace_count(fr_forward *, uint32_t nodes, fr_tail);
 fr_trace fr_forward_trace(fr_forward *, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
