@@ -42,6 +42,7 @@ fn walk(count: u32) {
     let step = state.control.steps;
     var emitted = state.control.emitted;
     var accepted = 0u; // drafts
+    var narrower = 0u; // of these, 4 bits each: those among the first 2, 4, 8 and 16 nodes, which are the narrower trees
     var node = 0u;
     var end = pos + 1u;
     var finished = 0u;
@@ -62,10 +63,11 @@ fn walk(count: u32) {
         }
         state.tree.came_from[accepted] = child;
         accepted++;
+        narrower += (0x1111u << (4u * firstLeadingBit(child))) & 0xffffu;
         node = child;
     }
     state.stats[3u * (step % STATS)] = count;
-    state.stats[3u * (step % STATS) + 1u] = end - pos - 1u;
+    state.stats[3u * (step % STATS) + 1u] = (end - pos - 1u) | (narrower << 16u);
     state.stats[3u * (step % STATS) + 2u] = state.tree.matched;
     state.tree.base = pos;
     state.tree.moved = accepted;

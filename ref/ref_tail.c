@@ -202,7 +202,11 @@ void ref_accept(ref_step *s)
     put_tree(s, offsetof(fr_gpu_Tree, moved), w.accepted);
     const size_t stats = REF_STATS_AT + 3 * (ref_control(s, offsetof(fr_gpu_Control, steps)) % FR_STATS);
     ref_put_bits(state, stats, count);
-    ref_put_bits(state, stats + 1, w.n);
+    uint32_t yields = w.n; /* and, in 4 bits each from bit 16 on, drafts accepted of the first 2, 4, 8 and 16 nodes */
+    for (uint32_t i = 0; i < w.accepted; i++)
+        for (uint32_t k = 0; k < 4; k++)
+            yields += w.nodes[i] < 2u << k ? 1u << (16 + 4 * k) : 0;
+    ref_put_bits(state, stats + 1, yields);
     ref_put_bits(state, stats + 2, ref_tree_was(s)->matched);
     add_control(s, offsetof(fr_gpu_Control, pos), 1 + w.accepted); /* the root and the drafts */
     ref_put_control(s, offsetof(fr_gpu_Control, end), pos + 1 + w.n);

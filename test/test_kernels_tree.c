@@ -192,7 +192,11 @@ static void check_ending(checker *c, uint32_t bucket, const ending *e)
     CHECK_INT(control->steps, e->steps + 1);
     CHECK_INT(control->drafted, 100 + LAST);
     CHECK_INT(control->accepted, 50 + accepted);
-    CHECK_INT(rig_part(r, &c->was, REF_STATE)[REF_STATS_AT + 3 * (e->steps % FR_STATS) + 1], tokens);
+    uint32_t yields = tokens; /* and drafts accepted of the first 2, 4, 8 and 16 nodes */
+    for (uint32_t i = 0; i < accepted; i++)
+        for (uint32_t k = 0; k < 4; k++)
+            yields += (uint32_t)(e->nodes[i] < 2u << k) << (16 + 4 * k);
+    CHECK_INT(rig_part(r, &c->was, REF_STATE)[REF_STATS_AT + 3 * (e->steps % FR_STATS) + 1], yields);
 }
 
 /* ---- all of it ---- */

@@ -10,7 +10,7 @@
 struct State {
     control: Control,
     ring: array<u32, RING>,
-    stats: array<u32, 3u * STATS>, // of each step over a tree: nodes, tokens yielded, longest match of the candidates
+    stats: array<u32, 3u * STATS>, // of each step over a tree: src/gpu/shared.h
     tree: Tree,
     tokens: array<u32>, // ids of the sequence, [CTX + nodes of the widest bucket], then session memory
 }
