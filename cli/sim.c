@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/json.h"
+#include "cli/sim/control.h"
 #include "cli/sim/replay.h"
 #include "cli/verbs.h"
 
@@ -11,9 +12,9 @@ static const sim_drafter *const all_drafters[] = {&sim_lookup, &sim_suffix, &sim
 enum { N_DRAFTERS = sizeof all_drafters / sizeof *all_drafters, MAX_SIZES = 16 };
 
 typedef struct sim_options {
-    const char *log, *drafter_list, *width_list, *memory_list, *scope;
-    uint32_t seed;
-    bool prompts, json, csv;
+    const char *log, *drafter_list, *width_list, *memory_list, *scope, *curves;
+    uint32_t seed, noise;
+    bool prompts, json, csv, control;
     const sim_drafter *drafters[N_DRAFTERS];
     uint32_t sizes[MAX_SIZES], widths[SIM_WIDTHS];
     uint32_t n_drafters, n_sizes, n_widths;
@@ -33,11 +34,16 @@ static fr_args_result parse(const fr_verb *verb, sim_options *o, int argc, char 
     const fr_arg table[] = {
         {FR_ARG_TEXT, "--drafters", "LIST", "of lookup, suffix, mixing, fixed (default: all of them)", &o->drafter_list, 0, 0},
         {FR_ARG_TEXT, "--widths", "LIST", "nodes of the trees, rising, 2 to 32 (default: 8,16,32)", &o->width_list, 0, 0},
-        {FR_ARG_TEXT, "--memory", "LIST", "tokens of memory (default: 0,1K,2K,4K,8K,16K,32K,64K,all)", &o->memory_list, 0, 0},
+        {FR_ARG_TEXT, "--memory", "LIST", "tokens of memory (default: 0,1K,2K,4K,8K,16K,32K,64K,all); --control: one size (32K)",
+         &o->memory_list, 0, 0},
         {FR_ARG_TEXT, "--scope", "SCOPE", "memory holds earlier lines of all tasks (the default), or of the same task: all or task",
          &o->scope, 0, 0},
         {FR_ARG_FLAG, "--prompts", NULL, "memory holds whole prompts, too, not outputs alone", &o->prompts, 0, 0},
         {FR_ARG_COUNT, "--shuffle", "SEED", "take the lines in a random order", &o->seed, 1, UINT32_MAX},
+        {FR_ARG_FLAG, "--control", NULL, "instead, the controller of mode adaptive against fixed widths on devices of known costs",
+         &o->control, 0, 0},
+        {FR_ARG_TEXT, "--curves", "LIST", "--control: these devices (default: all)", &o->curves, 0, 0},
+        {FR_ARG_COUNT, "--noise", "PERCENT", "--control: by which a window's time varies (5)", &o->noise, 1, 100},
         {FR_ARG_FLAG, "--json", NULL, "one JSON object instead of tables", &o->json, 0, 0},
         {FR_ARG_FLAG, "--csv", NULL, "comma-separated values instead of tables", &o->csv, 0, 0},
         {0},
@@ -306,7 +312,7 @@ static fr_status simulate(const sim_options *o, const sim_log *log, fr_error_tex
     fr_status status = g.cells && order ? FR_OK : fr_fail(err, FR_FAILED, "out of memory for a log of %zu lines", log->n);
     if (status == FR_OK)
         make_order(order, log->n, o->seed);
-    for (uint32_t d = 0; d < o->n_drafters; d++)
+    for (uint32_t d = 0; d < o->n_drafters && !o->control; d++)
         for (uint32_t s = 0; s < o->n_sizes && status == FR_OK; s++) {
             sim_setup setup = {.drafter = o->drafters[d],
                                .memory = o->sizes[s],
@@ -316,6 +322,16 @@ static fr_status simulate(const sim_options *o, const sim_log *log, fr_error_tex
             memcpy(setup.widths, o->widths, sizeof setup.widths);
             status = sim_replay(log, order, &setup, cell(&g, d, s, 0), err);
         }
+    if (status == FR_OK && o->control) {
+        const sim_control_options c = {.curves = o->curves,
+                                       .memory = o->memory_list ? o->sizes[0] : FR_MEMORY_TOKENS,
+                                       .noise = 0.01 * (o->noise ? o->noise : 5),
+                                       .json = o->json};
+        status = sim_control(log, order, &c, err);
+        free(g.cells);
+        free(order);
+        return status == FR_OK ? fr_flush(err) : status;
+    }
     if (status == FR_OK && (o->json || o->csv))
         print_figures(&g);
     else if (status == FR_OK)

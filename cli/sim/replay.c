@@ -11,7 +11,7 @@ typedef struct replay {
     const sim_setup *setup;
     void *drafter;
     sim_corpus corpus;
-    uint8_t *accepted[SIM_WIDTHS]; /* [tokens of the longest output]: drafts accepted by a step whose first new token is this one */
+    sim_trace trace; /* [tokens of the longest output] */
 } replay;
 
 /* Drafts that the output confirms: from the root along the child that holds the next token. */
@@ -29,13 +29,14 @@ static uint8_t accept(const fr_draft_node *tree, uint32_t n, const uint32_t *nex
 static void draft_at(replay *r, const sim_line *line, uint32_t i)
 {
     const sim_setup *s = r->setup;
-    fr_draft_node tree[FR_DRAFT_WIDTH];
+    fr_draft_node tree[FR_DRAFT_WIDTH] = {0};
     uint32_t n = 0;
     for (uint32_t w = s->n_widths; w-- > 0;) { /* the widest first */
         if (!s->drafter->nested || w == s->n_widths - 1)
             n = s->drafter->draft(r->drafter, &r->corpus, s->widths[w], tree);
-        r->accepted[w][i] = accept(tree, n < s->widths[w] ? n : s->widths[w], line->output + i, line->n_output - i);
+        r->trace.accepted[w][i] = accept(tree, n < s->widths[w] ? n : s->widths[w], line->output + i, line->n_output - i);
     }
+    r->trace.match[i] = (uint8_t)tree[0].match;
     if (s->drafter->learn)
         s->drafter->learn(r->drafter, line->output[i]);
 }
@@ -54,7 +55,7 @@ static void push_all(sim_corpus *c, const uint32_t *tokens, uint32_t n)
         sim_corpus_push(c, tokens[i]);
 }
 
-static void replay_line(replay *r, const sim_line *line, sim_result *result)
+static void replay_line(replay *r, size_t index, const sim_line *line, sim_result *result)
 {
     const sim_setup *s = r->setup;
     sim_corpus *c = &r->corpus;
@@ -68,9 +69,11 @@ static void replay_line(replay *r, const sim_line *line, sim_result *result)
     }
     for (uint32_t w = 0; w < s->n_widths; w++) {
         const bool loops = line->loop < line->n_output;
-        count_steps(r->accepted[w], line->loop, line->stopped && !loops, &result->cut[w]);
-        count_steps(r->accepted[w], line->n_output, line->stopped, &result->whole[w]);
+        count_steps(r->trace.accepted[w], line->loop, line->stopped && !loops, &result->cut[w]);
+        count_steps(r->trace.accepted[w], line->n_output, line->stopped, &result->whole[w]);
     }
+    if (s->each)
+        s->each(s->user, index, &r->trace);
     sim_corpus_cut(c, c->sequence);
     if (s->memory == 0 || line->n_output == 0)
         return;
@@ -91,8 +94,10 @@ static fr_status open(replay *r, const sim_log *log, fr_error_text *err)
         return fr_fail(err, FR_BAD_ARGUMENT, "the log has %zu tokens, the drafters work on %u at most; replay parts of it", room,
                        1u << FR_DRAFT_PLACE_BITS);
     for (uint32_t w = 0; w < r->setup->n_widths; w++)
-        if (!(r->accepted[w] = calloc(longest, 1)))
+        if (!(r->trace.accepted[w] = calloc(longest, 1)))
             return fr_fail(err, FR_FAILED, "out of memory for an output of %zu tokens", longest);
+    if (!(r->trace.match = calloc(longest, 1)))
+        return fr_fail(err, FR_FAILED, "out of memory for an output of %zu tokens", longest);
     if (r->setup->drafter->open && !(r->drafter = r->setup->drafter->open()))
         return fr_fail(err, FR_FAILED, "out of memory for the drafter \"%s\"", r->setup->drafter->name);
     return sim_corpus_open(&r->corpus, (uint32_t)room, err);
@@ -101,7 +106,8 @@ static fr_status open(replay *r, const sim_log *log, fr_error_text *err)
 static void close(replay *r)
 {
     for (uint32_t w = 0; w < SIM_WIDTHS; w++)
-        free(r->accepted[w]);
+        free(r->trace.accepted[w]);
+    free(r->trace.match);
     if (r->drafter)
         r->setup->drafter->close(r->drafter);
     sim_corpus_close(&r->corpus);
@@ -117,7 +123,7 @@ fr_status sim_replay(const sim_log *log, const size_t *order, const sim_setup *s
         for (size_t i = 0; i < log->n; i++) {
             const sim_line *line = &log->lines[order[i]];
             if (!setup->of_task || line->task == task)
-                replay_line(&r, line, &results[line->task]);
+                replay_line(&r, order[i], line, &results[line->task]);
         }
     }
     close(&r);

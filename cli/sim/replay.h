@@ -6,7 +6,13 @@
 #include "cli/sim/log.h"
 
 #define SIM_ALL UINT32_MAX /* memory without a limit */
-enum { SIM_WIDTHS = 4 /* at most */ };
+enum { SIM_WIDTHS = 5 /* at most */ };
+
+/* What a drafter did on one output, in front of each of its tokens, [n_output] (the first is the prefill's and has nothing). */
+typedef struct sim_trace {
+    uint8_t *accepted[SIM_WIDTHS]; /* drafts accepted by a step whose first new token is this one */
+    uint8_t *match;                /* longest match of the candidates; 0 for drafters that don't say */
+} sim_trace;
 
 typedef struct sim_setup {
     const sim_drafter *drafter;
@@ -15,6 +21,8 @@ typedef struct sim_setup {
     bool prompts;                /* whole prompts too */
     uint32_t widths[SIM_WIDTHS]; /* nodes, [n_widths] */
     uint32_t n_widths;
+    void (*each)(void *user, size_t line, const sim_trace *); /* for every line, in the order in which they are taken; may be NULL */
+    void *user;
 } sim_setup;
 
 /* Of some outputs: tokens that decoding steps yielded, and steps. The first token of an output comes out of the prefill and counts in
