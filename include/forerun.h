@@ -45,9 +45,10 @@ typedef enum fr_state {
 } fr_state;
 
 /* Decoding modes, which give the same tokens: `greedy` reads every token back before the next step, `loop` lets the GPU go
- * on, `tree` lets it draft too: each step verifies a tree of guesses and yields 1 to 9 tokens. A mode that picks widths itself, adaptive,
- * has no value yet; what is not in the list is refused with FR_BAD_ARGUMENT. */
-typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP, FR_MODE_TREE } fr_mode;
+ * on, `tree` lets it draft too: each step verifies a tree of guesses and yields 1 to 9 tokens. `adaptive` decides between the last two, and
+ * how wide trees are, from what steps cost on this device and what they yield on this text: the fastest one nearly everywhere. What is not
+ * in the list is refused with FR_BAD_ARGUMENT. */
+typedef enum fr_mode { FR_MODE_GREEDY, FR_MODE_LOOP, FR_MODE_TREE, FR_MODE_ADAPTIVE } fr_mode;
 
 typedef enum fr_finish {
     FR_FINISH_NONE,   /* still running, or no request yet */
@@ -69,11 +70,13 @@ typedef enum fr_scope {
 typedef struct fr_device {
     void *device;              /* WGPUDevice */
     const char *name;          /* for people: vendor, architecture, description */
+    const char *driver;        /* what else times depend on: the driver's version, the browser's; may be NULL */
     bool is_cpu;               /* a software adapter such as SwiftShader */
+    bool is_integrated;        /* a GPU without memory of its own: wide steps are taken to be dear until they are measured */
     bool has_subgroups;        /* the device was created with the feature */
     uint32_t subgroup_min;     /* of the adapter; 0 if unknown */
     uint32_t subgroup_max;
-    double (*now_ms)(void *);  /* a monotonic clock for the timings in fr_stat(); NULL: timings are 0 */
+    double (*now_ms)(void *);  /* a clock for `adaptive` and the timings in fr_stat(); NULL: timings are 0, costs stay guesses */
     void *now_user;
 } fr_device;
 
@@ -84,15 +87,18 @@ typedef struct fr_options {
 } fr_options;
 
 typedef struct fr_request {
-    fr_mode mode;              /* default FR_MODE_GREEDY is 0; hosts that want the fast one say FR_MODE_LOOP */
+    fr_mode mode;              /* default FR_MODE_GREEDY is 0; hosts that want the fast one say FR_MODE_ADAPTIVE */
     uint32_t max_tokens;       /* at most this many new tokens; default: until the context is full */
-    uint32_t window;           /* W, steps per command buffer in `loop` and `tree`, 1 to 16; default chosen by the engine */
-    uint32_t width;            /* N, nodes of a `tree`: 2, 4, 8 (default), 16 or 32 */
+    uint32_t window;           /* W, steps per command buffer but in `greedy`, 1 to 16; default chosen by the engine */
+    uint32_t width;            /* N, nodes of a `tree`: 2, 4, 8 (default), 16 or 32; `adaptive`: of the widest (default 32) */
     const char *const *stop;   /* stop strings, not part of the text; copied */
     size_t n_stop;             /* at most 16 */
     bool ignore_eos;           /* benchmarks: an end token is an ordinary token */
     uint64_t conversation;     /* whose answer it is in session memory: any number, or fr_conversation(); 0 is the engine's default */
     fr_scope scope;            /* default FR_SCOPE_ALL is 0 */
+    /* Frame budget: a submission keeps the GPU for about so many milliseconds at most, and the next one waits until it is done, so that
+     * what a page draws waits no longer; steps are cut in pieces if need be. Needs a clock. 0: none, which is faster; at most 1000. */
+    double budget_ms;
 } fr_request;
 
 typedef struct fr_engine fr_engine;
@@ -122,11 +128,12 @@ void fr_device_error(fr_engine *, const char *message);
 
 /* Starts a request over `ids` (the whole prompt; what the KV cache already holds of it is not computed again).
  * FR_BAD_ARGUMENT: empty, as long as the context or longer (the answer needs room), an id outside the vocabulary, an
- * unknown mode or scope, a window or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of
+ * unknown mode or scope, a window, a budget or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of
  * memory, which ends the engine. */
 fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
-/* Compiles the kernels of a mode and width (as in fr_request), if they are not ready yet: FR_STATE_PREPARING until they are. Without
- * it a `tree` request compiles them while plain steps go on, which give the same tokens. FR_BAD_ARGUMENT as fr_generate. */
+/* Compiles the kernels of a mode and width (as in fr_request; of `adaptive`, the width it would begin with), if they are not ready yet:
+ * FR_STATE_PREPARING until they are. Without it a request compiles them while plain steps go on, which give the same tokens.
+ * FR_BAD_ARGUMENT as fr_generate. */
 fr_status fr_prepare(fr_engine *, fr_mode mode, uint32_t width);
 /* Ends the request in flight at the next window; poll until FR_STATE_READY. Harmless otherwise. */
 void fr_abort(fr_engine *);
@@ -175,6 +182,19 @@ size_t fr_save_memory(fr_engine *, void *bytes, size_t room);
  * FR_FAILED: out of memory. */
 fr_status fr_load_memory(fr_engine *, const void *bytes, size_t size, const char *name);
 
+/* ---- costs ----
+ *
+ * What `adaptive` has learnt about the time of steps on this device: the same for every request and worth keeping, so that a next engine
+ * need not learn it again. Nothing waits for that: a request begins with a guess and measures as it goes. */
+
+/* As bytes, for a file of the host's, named by fr_info(FR_INFO_COSTS). Returns how many they are, and writes them if `room` suffices. 0
+ * with fr_error(): the header of a model is not complete yet. */
+size_t fr_save_costs(fr_engine *, void *bytes, size_t room);
+/* Goes on with saved costs, but those of fr_save_costs() alone: FR_BAD_ARGUMENT, and the engine is as before, if they are damaged or of
+ * another adapter, driver, version of this library, model or context, or if there is no model yet. A host then goes on without. `name` (may
+ * be NULL) stands for the bytes in fr_error(). */
+fr_status fr_load_costs(fr_engine *, const void *bytes, size_t size, const char *name);
+
 /* Text to ids. `special`: special tokens written out in the text are recognised (else they are plain text).
  * The BOS token comes first where the model wants it, and only once. Any bytes are taken. Returns the number of ids; writes
  * at most `cap` of them. SIZE_MAX with fr_error(): out of memory, or no vocabulary yet. */
@@ -183,7 +203,7 @@ size_t fr_tokenize(fr_engine *, const char *text, size_t size, bool special, uin
 const char *fr_token_bytes(const fr_engine *, uint32_t id, size_t *size);
 
 typedef struct fr_message {
-    const char *role;          /* "system", "user", "assistant" */
+    const char *role; /* "system", "user", "assistant" */
     const char *content;
 } fr_message;
 /* Messages to the ids of a prompt, ending where the assistant answers, by the model's chat template family. The
@@ -194,43 +214,58 @@ size_t fr_chat(fr_engine *, const fr_message *messages, size_t n, uint32_t *ids,
 
 /* Numbers about the model, the device and the last request. Times are milliseconds. */
 typedef enum fr_stat_id {
-    FR_STAT_LOAD_MS,            /* first fr_feed() to FR_STATE_READY */
-    FR_STAT_COMPILE_MS,         /* first pipeline asked for to last one ready */
-    FR_STAT_PREFILL_MS,         /* as FR_STAT_FIRST_TOKEN_MS: the last step of the prompt chooses the first token */
-    FR_STAT_FIRST_TOKEN_MS,     /* fr_generate() to the first token on the host */
-    FR_STAT_DECODE_MS,          /* first token to last token on the host */
-    FR_STAT_MS_PER_TOKEN,       /* decode_ms over the tokens after the first */
+    FR_STAT_LOAD_MS, /* first fr_feed() to FR_STATE_READY */
+    FR_STAT_COMPILE_MS, /* first pipeline asked for to last one ready */
+    FR_STAT_PREFILL_MS, /* as FR_STAT_FIRST_TOKEN_MS: the last step of the prompt chooses the first token */
+    FR_STAT_FIRST_TOKEN_MS, /* fr_generate() to the first token on the host */
+    FR_STAT_DECODE_MS, /* first token to last token on the host */
+    FR_STAT_MS_PER_TOKEN, /* decode_ms over the tokens after the first */
     FR_STAT_PROMPT_TOKENS,
-    FR_STAT_CACHED_TOKENS,      /* of the prompt, already in the KV cache */
+    FR_STAT_CACHED_TOKENS, /* of the prompt, already in the KV cache */
     FR_STAT_COMPLETION_TOKENS,
-    FR_STAT_STEPS,              /* steps that chose a token, end token included: the prompt's last one and all decode steps */
-    FR_STAT_WINDOW,             /* W of the last request */
+    FR_STAT_STEPS, /* steps that chose a token, end token included: the prompt's last one and all decode steps */
+    FR_STAT_WINDOW, /* W of the last request; `adaptive`: of its last window */
     FR_STAT_DISPATCHES_PER_STEP,
-    FR_STAT_BYTES_PER_STEP,     /* weights and KV read by a decode step at its last position */
+    FR_STAT_BYTES_PER_STEP, /* weights and KV read by a decode step at its last position */
     FR_STAT_SUBMITS,
-    FR_STAT_CONTEXT,            /* tokens the KV cache holds */
+    FR_STAT_CONTEXT, /* tokens the KV cache holds */
     FR_STAT_VOCABULARY,
     FR_STAT_LAYERS,
-    FR_STAT_PARAMETERS,         /* weights in matrices and vectors */
-    FR_STAT_DEVICE_BYTES,       /* GPU memory the engine holds */
+    FR_STAT_PARAMETERS, /* weights in matrices and vectors */
+    FR_STAT_DEVICE_BYTES, /* GPU memory the engine holds */
     FR_STAT_PIPELINES,
-    FR_STAT_WIDTH,              /* N of the last request: nodes of a `tree`, else 1 */
-    FR_STAT_DRAFTED,            /* drafts that the last request verified */
-    FR_STAT_ACCEPTED,           /* of these, drafts that the model chose itself */
-    FR_STAT_MEMORY_TOKENS,      /* in session memory, of all conversations */
-    FR_STAT_MEMORY_SEARCHED,    /* of session memory, tokens that the last request could draft from; 0 in modes that don't draft */
-    FR_STAT_TREE_STEPS          /* of the steps, those over a tree; the others are plain: the prompt's last, and while kernels compile */
+    FR_STAT_WIDTH, /* N of the last request: nodes of a `tree`, of the last window of `adaptive`, else 1 */
+    FR_STAT_DRAFTED, /* drafts that the last request verified */
+    FR_STAT_ACCEPTED, /* of these, drafts that the model chose itself */
+    FR_STAT_MEMORY_TOKENS, /* in session memory, of all conversations */
+    FR_STAT_MEMORY_SEARCHED, /* of session memory, tokens that the last request could draft from; 0 in modes that don't draft */
+    FR_STAT_TREE_STEPS, /* of the steps, those over a tree; the others are plain: the prompt's last, and while kernels compile */
+    FR_STAT_STEPS_1, /* of the steps, those over so many nodes */
+    FR_STAT_STEPS_2,
+    FR_STAT_STEPS_4,
+    FR_STAT_STEPS_8,
+    FR_STAT_STEPS_16,
+    FR_STAT_STEPS_32,
+    FR_STAT_COST_1, /* `adaptive`: ms of a step over so many nodes, as it is taken to be now; 0 before a window was timed */
+    FR_STAT_COST_2,
+    FR_STAT_COST_4,
+    FR_STAT_COST_8,
+    FR_STAT_COST_16,
+    FR_STAT_COST_32,
+    FR_STAT_PROBES, /* `adaptive`: windows of the last request that tried a width */
+    FR_STAT_PROBE_MS /* ms that these were expected to lose */
 } fr_stat_id;
 double fr_stat(const fr_engine *, fr_stat_id);
 
 /* Facts as text; "" if unknown. */
 typedef enum fr_info_id {
     FR_INFO_ADAPTER,
-    FR_INFO_NAME,               /* general.name */
-    FR_INFO_ARCHITECTURE,       /* "llama", "qwen2" */
-    FR_INFO_QUANTISATION,       /* types of the matrices by share, "Q4_1, Q8_0" */
-    FR_INFO_TEMPLATE,           /* "chatml", "llama3" */
-    FR_INFO_TOKENIZER           /* pre-tokenizer, "smollm" */
+    FR_INFO_NAME, /* general.name */
+    FR_INFO_ARCHITECTURE, /* "llama", "qwen2" */
+    FR_INFO_QUANTISATION, /* types of the matrices by share, "Q4_1, Q8_0" */
+    FR_INFO_TEMPLATE, /* "chatml", "llama3" */
+    FR_INFO_TOKENIZER, /* pre-tokenizer, "smollm" */
+    FR_INFO_COSTS /* what fr_save_costs() is of, as 16 hexadecimal digits; "" before the header of a model is complete */
 } fr_info_id;
 const char *fr_info(const fr_engine *, fr_info_id);
 

@@ -41,6 +41,7 @@ static fr_status on_plan(void *user, const fr_config *config, const fr_weights *
     if (e->context > config->train_context)
         return fr_fail(error, FR_BAD_ARGUMENT, "a context of %u tokens was asked for, the model was trained for %u: ask for no more",
                        e->context, config->train_context);
+    fr_adapt_plan(e);
     e->compile_start_ms = fr_now(e);
     e->forward = fr_forward_new(e->gpu, config, weights, e->context, error);
     return e->forward ? fr_session_init(e, error) : error->status;
@@ -64,6 +65,7 @@ fr_engine *fr_open(const fr_device *device, const fr_options *options)
     fr_line_copy(e->adapter, sizeof e->adapter, adapter, strlen(adapter));
     e->device.name = e->adapter;
     e->state = FR_STATE_LOADING;
+    fr_adapt_open(e);
     e->gpu = fr_gpu_new(&e->device, e->options.portable, &e->error);
     if (e->gpu) {
         const fr_sink sink = {e, on_plan, on_weights};
@@ -318,10 +320,14 @@ static double request_stat(const fr_engine *e, fr_stat_id id)
         return r->trees;
     case FR_STAT_MEMORY_SEARCHED:
         return r->searched;
+    case FR_STAT_PROBES:
+        return r->mode == FR_MODE_ADAPTIVE ? e->control.probes : 0;
+    case FR_STAT_PROBE_MS:
+        return r->mode == FR_MODE_ADAPTIVE ? e->control.probe_ms : 0;
     case FR_STAT_SUBMITS:
         return e->gpu ? (double)(fr_gpu_submits(e->gpu) - r->submits0) : 0;
     default:
-        return 0;
+        return id >= FR_STAT_STEPS_1 && id <= FR_STAT_STEPS_32 ? r->by_width[id - FR_STAT_STEPS_1] : 0;
     }
 }
 
@@ -351,6 +357,8 @@ double fr_stat(const fr_engine *e, fr_stat_id id)
     case FR_STAT_MEMORY_TOKENS:
         return e->recall.memory.count - e->recall.memory.n_runs; /* each run ends with a break */
     default:
+        if (id >= FR_STAT_COST_1 && id <= FR_STAT_COST_32)
+            return fr_costs_timed(&e->control.costs) ? fr_costs_step(&e->control.costs, id - FR_STAT_COST_1, FR_COSTS_WINDOW) : 0;
         return request_stat(e, id);
     }
 }
@@ -370,6 +378,8 @@ const char *fr_info(const fr_engine *e, fr_info_id id)
         return fr_chat_name(e->chat.family);
     case FR_INFO_TOKENIZER:
         return e->tokenizer ? fr_tokenizer_pre(e->tokenizer) : "";
+    case FR_INFO_COSTS:
+        return e->costs_name;
     }
     return "";
 }

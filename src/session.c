@@ -6,6 +6,7 @@
  * 3. Each submission ends with a copy of the control block and the ring, which is mapped when the GPU gets there. Reading it, the host
  * learns new tokens and whether the request is finished. The GPU never waits for the host to decide: steps behind the end of a reply do
  * nothing.
+ *    Under a frame budget one submission is in flight, and a step that takes longer than the budget goes in pieces (session_pace.c).
  * 4. Once the request is finished, stopped or aborted and nothing is in flight any more, the engine is ready. What the cache holds stays,
  * and the answer goes into session memory.
  */
@@ -110,16 +111,16 @@ static uint32_t common_prefix(const fr_engine *e, const uint32_t *ids, uint32_t 
     return i;
 }
 
-/* Nodes of a step, or the refusal. */
+/* Nodes of a step, of the widest for adaptive; or the refusal. */
 static fr_status check_mode(fr_engine *e, fr_mode mode, uint32_t asked, uint32_t *width)
 {
     const uint32_t widest = fr_forward_tree_nodes(e->forward);
     *width = 1;
     if (mode == FR_MODE_GREEDY || mode == FR_MODE_LOOP)
         return FR_OK;
-    if (mode != FR_MODE_TREE)
-        return refuse(e, "unknown mode: greedy, loop and tree exist");
-    *width = asked ? asked : widest < 8 ? widest : 8;
+    if (mode != FR_MODE_TREE && mode != FR_MODE_ADAPTIVE)
+        return refuse(e, "unknown mode: greedy, loop, tree and adaptive exist");
+    *width = asked ? asked : widest < 8 || mode == FR_MODE_ADAPTIVE ? widest : 8;
     if (*width < 2 || *width > FR_DRAFT_WIDTH || (*width & (*width - 1)))
         return refuse(e, "a tree has 2, 4, 8, 16 or 32 nodes");
     if (*width > widest)
@@ -136,6 +137,8 @@ fr_status fr_prepare(fr_engine *e, fr_mode mode, uint32_t asked)
         return status;
     if (check_mode(e, mode, asked, &width) != FR_OK)
         return FR_BAD_ARGUMENT;
+    if (mode == FR_MODE_ADAPTIVE)
+        width = fr_adapt_opening(e, width);
     if (width > 1) {
         e->prepare_width = width;
         e->state = FR_STATE_PREPARING;
@@ -154,6 +157,8 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
         return FR_BAD_ARGUMENT;
     if (r.window > FR_MAX_WINDOW)
         return refuse(e, "a window has 1 to 16 steps");
+    if (!(r.budget_ms >= 0 && r.budget_ms <= 1000))
+        return refuse(e, "a frame budget has 0 to 1000 milliseconds");
     if (r.n_stop > FR_MAX_STOPS)
         return refuse(e, "at most 16 stop strings are possible");
     if (r.scope != FR_SCOPE_ALL && r.scope != FR_SCOPE_CONVERSATION && r.scope != FR_SCOPE_NONE)
@@ -161,10 +166,13 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
     start_run(e, FR_TASK_GENERATE);
     fr_run *run = &e->run;
     run->mode = r.mode;
-    run->width = width;
+    run->width = r.mode == FR_MODE_ADAPTIVE ? 1 : width;
+    run->widest = width;
+    run->chosen = r.mode == FR_MODE_ADAPTIVE && !r.window;
     run->scope = r.scope;
     run->conversation = r.conversation ? r.conversation : FR_RECALL_DEFAULT;
     run->window = r.mode == FR_MODE_GREEDY ? 1 : r.window ? r.window : e->device.is_cpu ? 1 : 4;
+    run->budget_ms = r.budget_ms;
     run->prompt = run->known = (uint32_t)n;
     run->cached = run->submitted = common_prefix(e, ids, run->prompt);
     run->limit = r.max_tokens && r.max_tokens < e->context - run->prompt ? run->prompt + r.max_tokens : e->context;
@@ -175,6 +183,8 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
         return FR_FAILED;
     }
     set_state(e, ids, run->prompt, run->cached, run->limit, r.ignore_eos);
+    if (r.mode == FR_MODE_ADAPTIVE)
+        fr_adapt_begin(e);
     return FR_OK;
 }
 
@@ -210,12 +220,15 @@ void fr_reset(fr_engine *e)
 
 static fr_window *free_window(fr_engine *e)
 {
-    const uint32_t depth = e->run.task == FR_TASK_SCORE || e->run.mode != FR_MODE_GREEDY ? FR_WINDOWS : 1;
+    const bool one = e->run.task == FR_TASK_GENERATE && (e->run.mode == FR_MODE_GREEDY || e->run.budget_ms > 0);
+    const uint32_t depth = one ? 1 : FR_WINDOWS;
     return e->in_flight < depth ? &e->windows[(e->oldest + e->in_flight) % FR_WINDOWS] : NULL;
 }
 
 static void submitted(fr_engine *e, fr_window *w)
 {
+    w->follows = e->in_flight > 0;
+    w->begun_ms = w->step_ms = fr_now(e);
     fr_gpu_submit(e->gpu);
     fr_gpu_map(e->gpu, w->readback);
     e->in_flight++;
@@ -233,6 +246,64 @@ static bool prepared(fr_engine *e, uint32_t nodes, fr_tail tail)
     return false;
 }
 
+/* The state goes to the host behind a submission. */
+static void submit_state(fr_engine *e, fr_window *w)
+{
+    fr_gpu_copy(e->gpu, fr_forward_state(e->forward), 0, w->readback, 0, READBACK_BYTES);
+    submitted(e, w);
+}
+
+static uint32_t width_index(uint32_t nodes)
+{
+    uint32_t k = 0;
+    while (1u << k < nodes)
+        k++;
+    return k;
+}
+
+/* Steps alike, for what a frame budget allows: those of the prompt, and each width. */
+static uint32_t kind_of(const fr_window *w)
+{
+    return w->prefill ? 0 : 1 + width_index(w->width);
+}
+
+/* As much of the step under way as the budget allows. The host hears of each piece, but the last one alone brings something. */
+static bool submit_piece(fr_engine *e, fr_window *w)
+{
+    fr_pieces *p = &e->run.pieces;
+    const uint32_t allowed = fr_pace_allowed(e, kind_of(&p->window)), left = p->total - p->at;
+    uint32_t end = left <= allowed ? p->total : p->at + allowed;
+    while (end < p->total && !strcmp(fr_forward_trace(e->forward, p->nodes, p->tail, end, p->positions).kernel, "compact"))
+        end++; /* what a step accepted, and its move to its place, are read together */
+    const bool first = p->at == 0;
+    fr_buffer *readback = w->readback;
+    *w = p->window;
+    w->readback = readback;
+    w->dispatches = end - p->at;
+    if (end < p->total)
+        w->steps = w->most = 0;
+    fr_gpu_begin(e->gpu);
+    for (; p->at < end; p->at++)
+        fr_forward_trace_record(e->forward, p->nodes, p->tail, p->at, p->positions);
+    submit_state(e, w);
+    if (first)
+        p->window.step_ms = w->step_ms;
+    w->step_ms = p->window.step_ms;
+    if (end == p->total)
+        *p = (fr_pieces){0};
+    return true;
+}
+
+/* Whether the budget is too small for a whole step; then its first piece is submitted. */
+static bool cut(fr_engine *e, fr_window *w, uint32_t nodes, fr_tail tail, uint32_t positions)
+{
+    const uint32_t total = fr_forward_trace_count(e->forward, nodes, tail);
+    if (e->run.budget_ms == 0 || fr_pace_allowed(e, kind_of(w)) >= total)
+        return false;
+    e->run.pieces = (fr_pieces){.nodes = nodes, .tail = tail, .positions = positions, .total = total, .window = *w};
+    return submit_piece(e, w);
+}
+
 /* One step of the prompt. */
 static bool submit_prefill(fr_engine *e, fr_window *w)
 {
@@ -245,16 +316,37 @@ static bool submit_prefill(fr_engine *e, fr_window *w)
         return false;
     w->first = run->submitted;
     w->nodes = take;
-    w->steps = 0;
+    w->steps = w->most = 0;
+    w->width = 1;
+    w->prefill = true;
     run->submitted += take;
+    if (!scoring && cut(e, w, nodes, tail, run->submitted))
+        return true;
     fr_gpu_begin(e->gpu);
-    fr_forward_step(e->forward, nodes, tail, run->submitted);
-    if (scoring)
+    w->dispatches = fr_forward_step(e->forward, nodes, tail, run->submitted);
+    if (scoring) {
         fr_forward_copy_scores(e->forward, w->readback, take);
-    else
-        fr_gpu_copy(e->gpu, fr_forward_state(e->forward), 0, w->readback, 0, READBACK_BYTES);
-    submitted(e, w);
+        submitted(e, w);
+    } else {
+        submit_state(e, w);
+    }
     return true;
+}
+
+/* The nodes of the window's steps. False: kernels are missing, or the engine has failed. */
+static bool choose_width(fr_engine *e, fr_window *w)
+{
+    fr_run *run = &e->run;
+    if (run->mode == FR_MODE_ADAPTIVE) {
+        if (!fr_adapt_next(e, &run->width, &run->window))
+            return false;
+        w->width = run->width;
+    } else {
+        /* compiling begins behind the first token, which it would delay; meanwhile plain steps go on: they give the same tokens */
+        const bool may = run->width > 1 && (run->emitted || fr_forward_begun(e->forward, run->width, FR_TAIL_TREE));
+        w->width = may && prepared(e, run->width, FR_TAIL_TREE) ? run->width : 1;
+    }
+    return e->state != FR_STATE_FAILED && (w->width > 1 || prepared(e, 1, FR_TAIL_EMIT));
 }
 
 /* Up to W steps. A step over a tree processes 1 to 9 positions, and the host learns how many when it reads the window: `submitted` counts
@@ -262,24 +354,28 @@ static bool submit_prefill(fr_engine *e, fr_window *w)
 static bool submit_window(fr_engine *e, fr_window *w)
 {
     fr_run *run = &e->run;
-    /* compiling begins behind the first token, which it would delay; meanwhile plain steps go on: they give the same tokens */
-    const bool may = run->width > 1 && (run->emitted || fr_forward_begun(e->forward, run->width, FR_TAIL_TREE));
-    const bool tree = may && prepared(e, run->width, FR_TAIL_TREE);
-    const uint32_t width = tree ? run->width : 1;
-    const fr_tail tail = tree ? FR_TAIL_TREE : FR_TAIL_EMIT;
-    if (e->state == FR_STATE_FAILED || (!tree && !prepared(e, 1, FR_TAIL_EMIT)))
+    if (!choose_width(e, w))
         return false;
-    fr_gpu_begin(e->gpu);
-    w->steps = 0;
-    while (w->steps < run->window && run->submitted + 1 < run->limit) {
-        run->submitted++;
-        w->steps++;
-        run->steps_ahead++;
-        /* nothing but plain steps is in front of a plain one, and they process a position each */
-        e->dispatches = fr_forward_step(e->forward, width, tail, tree ? run->known + MOST_A_STEP * run->steps_ahead : run->submitted);
+    const bool tree = w->width > 1;
+    const uint32_t most = tree ? MOST_A_STEP : 1, left = run->limit - run->submitted - 1;
+    const fr_tail tail = tree ? FR_TAIL_TREE : FR_TAIL_EMIT;
+    e->dispatches = fr_forward_trace_count(e->forward, w->width, tail);
+    w->prefill = false;
+    const uint32_t fit = run->budget_ms > 0 ? fr_pace_allowed(e, kind_of(w)) / e->dispatches : left;
+    uint32_t steps = run->window < left ? run->window : left;
+    steps = steps < fit ? steps : fit ? fit : 1;
+    w->steps = steps;
+    w->most = steps * most;
+    if (!cut(e, w, w->width, tail, run->known + run->most_ahead + most)) {
+        fr_gpu_begin(e->gpu);
+        for (uint32_t i = 1; i <= steps; i++)
+            fr_forward_step(e->forward, w->width, tail, run->known + run->most_ahead + i * most);
+        w->dispatches = steps * e->dispatches;
+        submit_state(e, w);
     }
-    fr_gpu_copy(e->gpu, fr_forward_state(e->forward), 0, w->readback, 0, READBACK_BYTES);
-    submitted(e, w);
+    run->submitted += steps;
+    run->steps_ahead += steps;
+    run->most_ahead += steps * most;
     return true;
 }
 
@@ -287,7 +383,11 @@ static bool submit_next(fr_engine *e)
 {
     fr_run *run = &e->run;
     fr_window *w = free_window(e);
-    if (!w || run->stopping)
+    if (!w)
+        return false;
+    if (run->pieces.total) /* a step that was begun is finished, whatever happens: it moves what the next request builds on */
+        return submit_piece(e, w);
+    if (run->stopping)
         return false;
     if (run->submitted < run->prompt)
         return submit_prefill(e, w);
@@ -352,6 +452,7 @@ static void read_control(fr_engine *e, fr_window *w)
     if (!fr_gpu_take(e->gpu, w->readback, &r, sizeof r) || r.control.epoch != run->epoch)
         return;
     const double now = fr_now(e);
+    const uint32_t before = run->steps, done = r.control.steps - before;
     if (r.control.emitted > run->emitted) {
         if (!run->emitted)
             run->first_ms = now;
@@ -365,12 +466,19 @@ static void read_control(fr_engine *e, fr_window *w)
     run->drafted = r.control.drafted;
     run->accepted = r.control.accepted;
     run->trees = r.control.trees;
+    run->by_width[width_index(w->width)] += done;
     run->steps_ahead -= w->steps;
+    run->most_ahead -= w->most;
     if (r.control.pos >= run->prompt) { /* the prompt's steps are counted when they are submitted */
         run->known = r.control.pos;
         if (run->submitted < run->known + run->steps_ahead)
             run->submitted = run->known + run->steps_ahead;
     }
+    if (run->budget_ms > 0)
+        fr_pace_read(e, kind_of(w), w->dispatches, now - w->begun_ms);
+    if (run->mode == FR_MODE_ADAPTIVE && w->steps)
+        fr_adapt_read(e, w, r.stats, before, done, r.control.finished != FR_RUN_ON, now);
+    run->read_ms = now;
     if (r.control.finished == FR_RUN_END)
         finish(run, FR_FINISH_STOP);
     else if (r.control.finished == FR_RUN_LIMIT)
@@ -429,7 +537,7 @@ void fr_session_poll(fr_engine *e)
     while (e->state != FR_STATE_FAILED && (submit_next(e) || read_oldest(e)))
         if (fr_gpu_error(e->gpu)->status != FR_OK)
             return;
-    if (e->run.stopping && !e->in_flight && e->state != FR_STATE_FAILED) {
+    if (e->run.stopping && !e->in_flight && !e->run.pieces.total && e->state != FR_STATE_FAILED) {
         if (e->run.text)
             fr_detokenizer_end(e->run.text);
         if (e->run.text && fr_detokenizer_failed(e->run.text) && e->run.finish != FR_FINISH_ERROR) {

@@ -5,6 +5,7 @@
 
 #include "load/loader.h"
 #include "model/forward.h"
+#include "spec/control.h"
 #include "spec/memory.h"
 #include "text/chat.h"
 #include "text/detokenizer.h"
@@ -21,7 +22,28 @@ typedef struct fr_window {
     uint32_t first;      /* scoring: index of the step's first token */
     uint32_t nodes;
     uint32_t steps;      /* decode steps */
+    uint32_t width;      /* nodes of each */
+    uint32_t most;       /* positions that they process at most */
+    bool follows;        /* on another one that was in flight: the device did not wait for it */
+    /* under a frame budget: */
+    bool prefill;        /* a step of the prompt */
+    uint32_t dispatches;
+    double begun_ms, step_ms; /* submitted; of a step in pieces, its first one was */
 } fr_window;
+
+/* A step that is submitted in pieces, under a frame budget. */
+typedef struct fr_pieces {
+    uint32_t nodes, positions, at, total; /* at: dispatches submitted, of all; total 0: no such step is under way */
+    fr_tail tail;
+    fr_window window; /* what the last piece brings */
+} fr_pieces;
+
+/* What submissions took under a frame budget, by kind of step: the prompt's, then by width. */
+enum { FR_PACES = 1 + FR_COSTS_WIDTHS };
+typedef struct fr_pace {
+    double trip_ms;           /* of a submission, besides its dispatches: the least seen; 0: none seen yet */
+    double allowed[FR_PACES]; /* dispatches in a submission */
+} fr_pace;
 
 typedef enum fr_task { FR_TASK_NONE, FR_TASK_GENERATE, FR_TASK_SCORE } fr_task;
 
@@ -29,20 +51,29 @@ typedef enum fr_task { FR_TASK_NONE, FR_TASK_GENERATE, FR_TASK_SCORE } fr_task;
 typedef struct fr_run {
     fr_task task;
     fr_mode mode;
-    uint32_t window;        /* W */
-    uint32_t width;         /* nodes of a step */
+    uint32_t window;        /* W; adaptive: of the last window, if `chosen` */
+    bool chosen;            /* W is left to the controller */
+    uint32_t width;         /* nodes of a step; adaptive: of the last window's */
+    uint32_t widest;        /* adaptive: nodes of the widest tree that may be taken */
     uint32_t prompt;        /* tokens of the prompt */
     uint32_t cached;        /* of these, in the cache from before */
     uint32_t limit;         /* tokens, prompt included, at which the request is complete */
     uint32_t submitted;     /* positions that will be processed once everything submitted has run, at least */
     uint32_t known;         /* positions processed, as of the last read-back, and the prompt */
     uint32_t steps_ahead;   /* decode steps submitted and not read yet */
+    uint32_t most_ahead;    /* positions that these process at most */
     uint32_t emitted;       /* tokens read from the ring */
     uint32_t shown;         /* of these, up to the one that completed a stop string, or an abort */
     uint32_t epoch;
     uint32_t steps;
     uint32_t drafted, accepted; /* drafts verified, and those that the model chose */
     uint32_t trees;             /* of the steps, those over a tree */
+    uint32_t by_width[FR_COSTS_WIDTHS]; /* steps, by nodes */
+    struct {
+        uint32_t width, window, steps;
+    } timed; /* windows alike that were read since the clock moved: their nodes and steps, and all their steps */
+    double budget_ms;
+    fr_pieces pieces;
     fr_scope scope;
     uint64_t conversation;  /* never 0 */
     uint32_t searched;      /* tokens of session memory that were there to draft from */
@@ -51,7 +82,7 @@ typedef struct fr_run {
     fr_detokenizer *text;
     uint32_t *top;          /* scoring: the caller's */
     float *margin;
-    double start_ms, first_ms, last_ms;
+    double start_ms, first_ms, last_ms, read_ms; /* read_ms: of the last window */
     uint64_t submits0;
 } fr_run;
 
@@ -62,6 +93,7 @@ typedef struct fr_recall {
     uint64_t only;          /* conversation that was uploaded, or FR_MEMORY_EVERY */
     uint32_t words, tokens; /* that were: with breaks, and without */
     uint32_t written;       /* words of the device's copy that are not zero */
+    uint32_t *copy;         /* [words] what the device has, for the controller; NULL: not there */
     uint64_t fingerprint;   /* of the vocabulary; 0: not computed yet */
 } fr_recall;
 
@@ -90,6 +122,14 @@ struct fr_engine {
     uint32_t dispatches;    /* of the last decode step */
     fr_recall recall;
     uint32_t prepare_width; /* nodes of the tree whose kernels fr_prepare() asked for; 0: none */
+    fr_control control;     /* of mode adaptive */
+    fr_step_costs other_costs;   /* those without a budget while a request has one, and the other way round */
+    bool paced;             /* control.costs are those with a budget */
+    fr_pace pace;
+    uint32_t ready_widths;  /* bit k: the kernels of 1 << k nodes are there */
+    uint64_t driver;        /* hash of fr_device.driver */
+    uint64_t costs_key;     /* hash of what costs depend on */
+    char costs_name[17];    /* the same as text; "" before the header of a model is complete */
 };
 
 double fr_now(const fr_engine *);
@@ -105,6 +145,24 @@ fr_status fr_session_init(fr_engine *, fr_error_text *);
 /* Moves the request in flight. */
 void fr_session_poll(fr_engine *);
 void fr_session_free(fr_engine *);
+
+/* Mode adaptive: session_control.c. */
+void fr_adapt_open(fr_engine *);
+/* The header of a model is complete. */
+void fr_adapt_plan(fr_engine *);
+void fr_adapt_begin(fr_engine *);
+/* Width and steps of the next window; starts compiling what is wanted. False: the engine failed. */
+bool fr_adapt_next(fr_engine *, uint32_t *width, uint32_t *window);
+/* A window was read: `stats` and `before` are of the read-back and of Control.steps before it, `done` the steps that worked; `ended`: the
+ * last of them ended the request. */
+void fr_adapt_read(fr_engine *, const fr_window *, const uint32_t *stats, uint32_t before, uint32_t done, bool ended, double now);
+/* What the mode would begin with: nodes. */
+uint32_t fr_adapt_opening(const fr_engine *, uint32_t widest);
+
+/* Frame budgets: session_pace.c. Dispatches that a submission may have, of steps of a kind. */
+uint32_t fr_pace_allowed(fr_engine *, uint32_t kind);
+/* A submission was read. */
+void fr_pace_read(fr_engine *, uint32_t kind, uint32_t dispatches, double ms);
 
 /* Session memory: session_memory.c. */
 #define FR_RECALL_DEFAULT FR_MEMORY_HASH /* conversation of requests that name none: the hash of an empty name */

@@ -13,6 +13,7 @@ fr_status fr_recall_open(fr_engine *e, fr_error_text *error)
 void fr_recall_close(fr_engine *e)
 {
     fr_memory_close(&e->recall.memory);
+    free(e->recall.copy);
 }
 
 /* ---- around a request ---- */
@@ -29,20 +30,20 @@ uint32_t fr_recall_begin(fr_engine *e)
 {
     fr_recall *r = &e->recall;
     fr_run *run = &e->run;
-    if (run->mode != FR_MODE_TREE || run->scope == FR_SCOPE_NONE)
+    if ((run->mode != FR_MODE_TREE && run->mode != FR_MODE_ADAPTIVE) || run->scope == FR_SCOPE_NONE)
         return 0;
     const uint64_t only = run->scope == FR_SCOPE_CONVERSATION ? run->conversation : FR_MEMORY_EVERY;
     if (!r->current || r->only != only) {
-        uint32_t *words = malloc(sizeof *words * FR_MEMORY_TOKENS);
+        uint32_t *words = r->copy ? r->copy : malloc(sizeof *words * FR_MEMORY_TOKENS);
         if (!words)
             return 0; /* no drafts from memory this time */
+        r->copy = words;
         r->memory.only = r->only = only;
         r->words = fr_memory_view(&r->memory, words);
         r->tokens = count_tokens(words, r->words);
         r->current = true;
         r->written = r->words > r->written ? r->words : r->written;
         fr_forward_set_memory(e->forward, words, r->words);
-        free(words);
     }
     run->searched = r->tokens;
     return r->words;
@@ -76,6 +77,8 @@ static void wipe_device(fr_engine *e)
         r->written = 0;
     }
     free(zeros);
+    free(r->copy);
+    r->copy = NULL;
     r->current = false;
 }
 
