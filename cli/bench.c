@@ -8,12 +8,19 @@
 #include "cli/profile.h"
 #include "cli/verbs.h"
 
-enum { FR_BENCH_REPEATS = 50, FR_BENCH_MODES = 3, FR_BENCH_WIDTHS = 6 /* 1, 2, 4, 8, 16, 32 */, FR_BENCH_WIDTH = 8 };
+enum {
+    FR_BENCH_REPEATS = 50,
+    FR_BENCH_MODES = 4,
+    FR_BENCH_WIDTHS = 6 /* 1, 2, 4, 8, 16, 32 */,
+    FR_BENCH_WIDTH = 8,
+    FR_BENCH_TREE = 2,
+    FR_BENCH_ADAPTIVE = 3 /* of the modes */
+};
 
 static const struct {
     const char *name;
     fr_mode mode;
-} modes[FR_BENCH_MODES] = {{"greedy", FR_MODE_GREEDY}, {"loop", FR_MODE_LOOP}, {"tree", FR_MODE_TREE}};
+} modes[FR_BENCH_MODES] = {{"greedy", FR_MODE_GREEDY}, {"loop", FR_MODE_LOOP}, {"tree", FR_MODE_TREE}, {"adaptive", FR_MODE_ADAPTIVE}};
 
 /* T(N): what a step over N nodes costs; of 1 node, a step of `loop`. */
 typedef struct bench_width {
@@ -34,7 +41,8 @@ typedef struct bench {
     fr_costs costs;
     double prefill_ms[FR_BENCH_REPEATS];
     double token_ms[FR_BENCH_MODES][FR_BENCH_REPEATS];
-    double submits[FR_BENCH_MODES], window_used[FR_BENCH_MODES], tau;
+    double submits[FR_BENCH_MODES], window_used[FR_BENCH_MODES], tau[FR_BENCH_MODES];
+    double chosen[FR_BENCH_WIDTHS], probes; /* steps by width, and probes, of adaptive's last run */
     double step_dispatches, step_bytes, pipelines; /* of loop */
     bench_width widths[FR_BENCH_WIDTHS];
     uint32_t n_widths, width; /* trees of more nodes don't fit this context; nodes of mode tree */
@@ -160,23 +168,32 @@ static double tokens_per_step(const bench *b)
     return number(b, FR_STAT_COMPLETION_TOKENS) / number(b, FR_STAT_STEPS);
 }
 
+/* Modes with trees, where there are none. */
+static bool left_out(const bench *b, uint32_t mode)
+{
+    return b->width < 2 && modes[mode].mode >= FR_MODE_TREE;
+}
+
 static fr_status measure_modes(bench *b, fr_error_text *err)
 {
     fr_status status = FR_OK;
     for (uint32_t i = 0; i < b->repeats; i++)
         for (uint32_t k = 0; k < FR_BENCH_MODES && status == FR_OK; k++) {
             uint32_t m = (i + k) % FR_BENCH_MODES; /* who goes first alternates */
-            if (modes[m].mode == FR_MODE_TREE && b->width < 2)
+            if (left_out(b, m))
                 continue;
             say(b, modes[m].name, i);
-            status = generate(b, modes[m].mode, b->width, b->tokens, err);
+            status = generate(b, modes[m].mode, modes[m].mode == FR_MODE_ADAPTIVE ? 1u << (b->n_widths - 1) : b->width, b->tokens, err);
             if (status == FR_OK)
                 status = check_tokens(b, modes[m].name, b->tokens, err);
             b->token_ms[m][i] = number(b, FR_STAT_MS_PER_TOKEN);
             b->submits[m] = number(b, FR_STAT_SUBMITS);
             b->window_used[m] = number(b, FR_STAT_WINDOW);
-            if (modes[m].mode == FR_MODE_TREE)
-                b->tau = tokens_per_step(b);
+            b->tau[m] = tokens_per_step(b);
+            for (int w = 0; modes[m].mode == FR_MODE_ADAPTIVE && w < FR_BENCH_WIDTHS; w++)
+                b->chosen[w] = number(b, (fr_stat_id)(FR_STAT_STEPS_1 + w));
+            if (modes[m].mode == FR_MODE_ADAPTIVE)
+                b->probes = number(b, FR_STAT_PROBES);
             if (modes[m].mode == FR_MODE_LOOP) {
                 b->step_dispatches = number(b, FR_STAT_DISPATCHES_PER_STEP);
                 b->step_bytes = number(b, FR_STAT_BYTES_PER_STEP);
@@ -298,7 +315,7 @@ static void print_json(const bench *b)
     print_samples(&j, "samples_ms", b->prefill_ms, b->repeats);
     fr_json_close(&j, '}');
     for (int m = 0; m < FR_BENCH_MODES; m++) {
-        if (modes[m].mode == FR_MODE_TREE && b->width < 2)
+        if (left_out(b, (uint32_t)m))
             continue;
         fr_json_open(&j, modes[m].name, '{');
         fr_json_number(&j, "ms_per_token", median(b->token_ms[m], b->repeats));
@@ -308,7 +325,18 @@ static void print_json(const bench *b)
             fr_json_number(&j, "window", b->window_used[m]);
         if (modes[m].mode == FR_MODE_TREE) {
             fr_json_count(&j, "width", b->width);
-            fr_json_number(&j, "tau", b->tau);
+            fr_json_number(&j, "tau", b->tau[m]);
+        }
+        if (modes[m].mode == FR_MODE_ADAPTIVE) {
+            fr_json_number(&j, "tau", b->tau[m]);
+            fr_json_number(&j, "probes", b->probes);
+            fr_json_open(&j, "widths", '{');
+            for (int w = 0; w < FR_BENCH_WIDTHS; w++) {
+                char width[16];
+                snprintf(width, sizeof width, "%d", 1 << w);
+                fr_json_number(&j, width, b->chosen[w]);
+            }
+            fr_json_close(&j, '}');
         }
         fr_json_close(&j, '}');
     }
@@ -339,7 +367,13 @@ static void print_steps(const bench *b)
 {
     const double loop = median(b->widths[0].step_ms, b->repeats);
     if (b->width > 1)
-        printf("           the tree has %u nodes and yields %.2f tokens a step\n", b->width, b->tau);
+        printf("           the tree has %u nodes and yields %.2f tokens a step\n", b->width, b->tau[FR_BENCH_TREE]);
+    if (b->width > 1) {
+        printf("           adaptive yields %.2f; steps over 1 to 32 nodes:", b->tau[FR_BENCH_ADAPTIVE]);
+        for (int w = 0; w < FR_BENCH_WIDTHS; w++)
+            printf(" %.0f", b->chosen[w]);
+        printf("; %.0f probes\n", b->probes);
+    }
     puts("     nodes  ms a step  of loop's  tokens a step  dispatches  compile ms");
     for (uint32_t w = 0; w < b->n_widths; w++) {
         const bench_width *x = &b->widths[w];
@@ -360,7 +394,7 @@ static void print_text(const bench *b)
         printf(" %.1f", b->prefill_ms[i]);
     puts(" ms)");
     for (int m = 0; m < FR_BENCH_MODES; m++)
-        if (modes[m].mode != FR_MODE_TREE || b->width > 1)
+        if (!left_out(b, (uint32_t)m))
             print_line(modes[m].name, b->token_ms[m], b->repeats);
     print_steps(b);
     printf("a step     %8.0f dispatches, %.1f MB read; loop has windows of %.0f steps\n", b->step_dispatches, b->step_bytes / 1e6,

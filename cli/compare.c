@@ -17,10 +17,14 @@ typedef struct way {
 
 /* The first is what the others must equal. */
 static const way ways[] = {
-    {"greedy", FR_MODE_GREEDY, 0, 0},  {"loop", FR_MODE_LOOP, 0, 0},      {"loop W1", FR_MODE_LOOP, 0, 1},
-    {"loop W8", FR_MODE_LOOP, 0, 8},   {"tree 2", FR_MODE_TREE, 2, 0},    {"tree 4", FR_MODE_TREE, 4, 0},
-    {"tree 8", FR_MODE_TREE, 8, 0},    {"tree 16", FR_MODE_TREE, 16, 0},  {"tree 32", FR_MODE_TREE, 32, 0},
-    {"tree 8 W1", FR_MODE_TREE, 8, 1}, {"tree 8 W2", FR_MODE_TREE, 8, 2}, {"tree 8 W8", FR_MODE_TREE, 8, 8},
+    {"greedy", FR_MODE_GREEDY, 0, 0},        {"loop", FR_MODE_LOOP, 0, 0},
+    {"loop W1", FR_MODE_LOOP, 0, 1},         {"loop W8", FR_MODE_LOOP, 0, 8},
+    {"tree 2", FR_MODE_TREE, 2, 0},          {"tree 4", FR_MODE_TREE, 4, 0},
+    {"tree 8", FR_MODE_TREE, 8, 0},          {"tree 16", FR_MODE_TREE, 16, 0},
+    {"tree 32", FR_MODE_TREE, 32, 0},        {"tree 8 W1", FR_MODE_TREE, 8, 1},
+    {"tree 8 W2", FR_MODE_TREE, 8, 2},       {"tree 8 W8", FR_MODE_TREE, 8, 8},
+    {"adaptive", FR_MODE_ADAPTIVE, 0, 0},    {"adaptive W1", FR_MODE_ADAPTIVE, 0, 1},
+    {"adaptive W8", FR_MODE_ADAPTIVE, 0, 8},
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 

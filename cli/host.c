@@ -32,7 +32,7 @@ struct fr_host {
     WGPUAdapter adapter;
     WGPUDevice device;
     fr_device facts;
-    char name[160];
+    char name[160], driver[200];
     long nap_us;
     bool can_time;
     bool closing, gone; /* the device is being destroyed; the lost callback has come */
@@ -201,7 +201,9 @@ static void consider(fr_host *host, WGPUAdapter adapter, const char *wanted)
     if (!wanted[0] || matches(&info, name, wanted)) {
         host->adapter = adapter;
         memcpy(host->name, name, sizeof name);
+        one_line(host->driver, sizeof host->driver, info.description);
         host->facts.is_cpu = info.adapterType == WGPUAdapterType_CPU;
+        host->facts.is_integrated = info.adapterType == WGPUAdapterType_IntegratedGPU;
         host->facts.subgroup_min = info.subgroupMinSize;
         host->facts.subgroup_max = info.subgroupMaxSize;
     } else {
@@ -420,6 +422,7 @@ fr_host *fr_host_open(const char *adapter, fr_error_text *err)
     host->nap_us = host->facts.is_cpu ? FR_NAP_CPU_US : FR_NAP_GPU_US;
     host->facts.device = host->device;
     host->facts.name = host->name;
+    host->facts.driver = host->driver;
     host->facts.now_ms = now_ms;
     return host;
 }

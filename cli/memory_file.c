@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/replace.h"
+
 enum { MOST_BYTES = 1 << 20 }; /* more than any memory has: what is larger is refused by its length */
 
 /* The folder has to take a new file. */
@@ -71,44 +73,11 @@ fr_status fr_memory_file_load(const fr_memory_file *f, fr_engine *engine, fr_err
     return status == FR_OK ? FR_OK : fr_fail(err, status, "%s", fr_error(engine));
 }
 
-static bool write_all(int file, const uint8_t *bytes, size_t size)
-{
-    for (size_t done = 0; done < size;) {
-        const ssize_t n = write(file, bytes + done, size - done);
-        if (n < 0 && errno != EINTR)
-            return false;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-/* Writes a new file beside the old one and renames it. */
-static bool replace(const fr_memory_file *f, const uint8_t *bytes, size_t size)
-{
-    static const char suffix[] = ".XXXXXX";
-    char *name = malloc(strlen(f->path) + sizeof suffix);
-    if (!name)
-        return false;
-    strcat(strcpy(name, f->path), suffix);
-    const int file = mkstemp(name);
-    bool done = file >= 0;
-    if (done) {
-        done = write_all(file, bytes, size) && fchmod(file, (mode_t)f->mode) == 0 && fsync(file) == 0;
-        done = close(file) == 0 && done && rename(name, f->path) == 0;
-        const int why = errno;
-        if (!done)
-            unlink(name);
-        errno = why;
-    }
-    free(name);
-    return done;
-}
-
 fr_status fr_memory_file_save(const fr_memory_file *f, fr_engine *engine, fr_error_text *err)
 {
     const size_t size = fr_save_memory(engine, NULL, 0);
     uint8_t *bytes = malloc(size ? size : 1);
-    const bool done = bytes && fr_save_memory(engine, bytes, size) && replace(f, bytes, size);
+    const bool done = bytes && fr_save_memory(engine, bytes, size) && fr_replace(f->path, f->mode, bytes, size);
     free(bytes);
     return done ? FR_OK : fr_fail(err, FR_FAILED, "%s can't be written: %s; it is as it was", f->path, strerror(errno));
 }

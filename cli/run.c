@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/costs_file.h"
 #include "cli/json.h"
 #include "cli/memory_file.h"
 #include "cli/verbs.h"
@@ -10,7 +11,7 @@
 typedef struct run_options {
     const char *model, *prompt, *file, *system, *mode, *memory, *conversation, *temp, *adapter;
     fr_list pages, stops;
-    uint32_t max_tokens, window, width, context;
+    uint32_t max_tokens, window, width, context, budget;
     bool raw, json;
 } run_options;
 
@@ -33,10 +34,15 @@ static fr_args_result parse(const fr_verb *verb, run_options *o, int argc, char 
         {FR_ARG_TEXT, "--system", "TEXT", "system message instead of the model's own", &o->system, 0, 0},
         {FR_ARG_FLAG, "--raw", NULL, "no chat template; special tokens written out in the text count", &o->raw, 0, 0},
         {FR_ARG_COUNT, "-n", "MAX", "at most so many new tokens (default: until the context is full)", &o->max_tokens, 1, 1 << 24},
-        {FR_ARG_TEXT, "--mode", "MODE", "greedy (a readback after every token), loop (the default) or tree (with drafts)", &o->mode, 0, 0},
-        {FR_ARG_COUNT, "--window", "W", "loop, tree: steps in a command buffer, 1 to 16", &o->window, 1, 16},
-        {FR_ARG_COUNT, "--width", "N", "tree: nodes of a step, 2, 4, 8 (default), 16 or 32", &o->width, 2, 32},
-        {FR_ARG_TEXT, "--memory", "FILE", "tree: draft from the answers kept in FILE too; any mode: keep this one there", &o->memory, 0, 0},
+        {FR_ARG_TEXT, "--mode", "MODE",
+         "greedy (a readback after every token), loop, tree (with drafts) or adaptive (the faster of the two, the default)", &o->mode, 0,
+         0},
+        {FR_ARG_COUNT, "--window", "W", "but in greedy: steps in a command buffer, 1 to 16", &o->window, 1, 16},
+        {FR_ARG_COUNT, "--width", "N", "tree: nodes of a step, 2, 4, 8 (default), 16 or 32; adaptive: at most (32)", &o->width, 2, 32},
+        {FR_ARG_COUNT, "--budget", "MS", "what else the GPU draws waits no longer than this, 1 to 1000; slower (default: none)", &o->budget,
+         1, 1000},
+        {FR_ARG_TEXT, "--memory", "FILE", "tree, adaptive: draft from the answers in FILE too; any mode: keep this one there", &o->memory,
+         0, 0},
         {FR_ARG_TEXT, "--conversation", "NAME", "memory: search and add to this conversation only", &o->conversation, 0, 0},
         {FR_ARG_LIST, "--stop", "TEXT", "end where this text would come; may be repeated", &o->stops, 0, 0},
         {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and answer (default: the model's, 4096 at most)", &o->context, 1, 1 << 24},
@@ -53,12 +59,13 @@ static fr_args_result parse(const fr_verb *verb, run_options *o, int argc, char 
     return fr_args_parse(verb, table, argc, argv, &o->model, err);
 }
 
-static const char *const mode_names[] = {[FR_MODE_GREEDY] = "greedy", [FR_MODE_LOOP] = "loop", [FR_MODE_TREE] = "tree"};
+static const char *const mode_names[] = {
+    [FR_MODE_GREEDY] = "greedy", [FR_MODE_LOOP] = "loop", [FR_MODE_TREE] = "tree", [FR_MODE_ADAPTIVE] = "adaptive"};
 
 static fr_status check(const run_options *o, fr_mode *mode, fr_error_text *err)
 {
     char *end = NULL;
-    *mode = FR_MODE_LOOP;
+    *mode = FR_MODE_ADAPTIVE;
     bool known = !o->mode;
     for (size_t i = 0; !known && i < sizeof mode_names / sizeof *mode_names; i++)
         if (!strcmp(o->mode, mode_names[i])) {
@@ -67,12 +74,10 @@ static fr_status check(const run_options *o, fr_mode *mode, fr_error_text *err)
         }
     if (!o->model)
         return fr_fail(err, FR_BAD_ARGUMENT, "run needs a model: forerun run MODEL -p TEXT");
-    if (o->mode && !strcmp(o->mode, "adaptive"))
-        return fr_fail(err, FR_BAD_ARGUMENT, "--mode adaptive is not in this version; use greedy, loop or tree");
     if (!known)
-        return fr_fail(err, FR_BAD_ARGUMENT, "--mode is greedy, loop or tree, not \"%.40s\"", o->mode);
-    if (o->width && *mode != FR_MODE_TREE)
-        return fr_fail(err, FR_BAD_ARGUMENT, "--width is for --mode tree");
+        return fr_fail(err, FR_BAD_ARGUMENT, "--mode is greedy, loop, tree or adaptive, not \"%.40s\"", o->mode);
+    if (o->width && *mode != FR_MODE_TREE && *mode != FR_MODE_ADAPTIVE)
+        return fr_fail(err, FR_BAD_ARGUMENT, "--width is for --mode tree and adaptive");
     if (o->width & (o->width - 1))
         return fr_fail(err, FR_BAD_ARGUMENT, "--width is 2, 4, 8, 16 or 32, not %u", o->width);
     if (o->conversation && !o->memory)
@@ -141,6 +146,7 @@ static fr_status start(fr_engine *engine, const run_options *o, const fr_text *t
     fr_request request = {.mode = mode,
                           .max_tokens = o->max_tokens,
                           .window = o->window,
+                          .budget_ms = o->budget,
                           .width = o->width,
                           .stop = o->stops.items,
                           .n_stop = o->stops.n,
@@ -217,7 +223,7 @@ static void print_timing(fr_json *j, const fr_engine *e)
 {
     fr_json_open(j, "timing", '{');
     fr_json_number(j, "load_ms", fr_stat(e, FR_STAT_LOAD_MS));
-    fr_json_number(j, "calibrate_ms", 0); /* no mode needs it */
+    fr_json_number(j, "calibrate_ms", fr_stat(e, FR_STAT_PROBE_MS)); /* what was tried while the answer went on; nothing waits for it */
     fr_json_number(j, "prefill_ms", fr_stat(e, FR_STAT_PREFILL_MS));
     fr_json_number(j, "first_token_ms", fr_stat(e, FR_STAT_FIRST_TOKEN_MS));
     fr_json_number(j, "decode_ms", fr_stat(e, FR_STAT_DECODE_MS));
@@ -252,14 +258,16 @@ static void print_json(const fr_engine *e, const answer *a)
     fr_json_count(&j, "steps", steps);
     fr_json_number(&j, "tau", steps ? (double)made / (double)steps : 0); /* tokens of the answer a step */
     fr_json_open(&j, "widths", '{');
-    const uint64_t trees = stat_count(e, FR_STAT_TREE_STEPS);
-    char width[16];
-    snprintf(width, sizeof width, "%.0f", fr_stat(e, FR_STAT_WIDTH));
-    fr_json_count(&j, "1", steps - trees); /* the prompt's last step, and those taken while the kernels of a tree compile */
-    if (trees)
-        fr_json_count(&j, width, trees);
+    for (int k = 0; k < 6; k++) { /* the prompt's last step is plain */
+        char width[16];
+        const uint64_t n = stat_count(e, (fr_stat_id)(FR_STAT_STEPS_1 + k));
+        snprintf(width, sizeof width, "%d", 1 << k);
+        if (n || !k)
+            fr_json_count(&j, width, n);
+    }
     fr_json_close(&j, '}');
     fr_json_count(&j, "window", stat_count(e, FR_STAT_WINDOW));
+    fr_json_count(&j, "probes", stat_count(e, FR_STAT_PROBES));
     fr_json_count(&j, "dispatches_per_step", stat_count(e, FR_STAT_DISPATCHES_PER_STEP));
     fr_json_open(&j, "memory", '{');
     fr_json_count(&j, "tokens", stat_count(e, FR_STAT_MEMORY_TOKENS));
@@ -320,8 +328,11 @@ fr_status fr_verb_run(const fr_verb *verb, int argc, char **argv, fr_error_text 
     }
     if (status == FR_OK) {
         status = o.memory ? fr_memory_file_load(&memory, drive.engine, err) : FR_OK;
-        if (status == FR_OK)
+        if (status == FR_OK) {
+            fr_costs_file_load(drive.engine);
             status = answer_prompt(&drive, &o, &text, mode, &memory, err);
+            fr_costs_file_save(drive.engine);
+        }
         fr_drive_close(&drive);
     }
     fr_memory_file_close(&memory);

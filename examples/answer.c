@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 
     uint32_t ids[1024];
     size_t n = fr_chat(engine, &(fr_message){"user", argv[2]}, 1, ids, 1024);
-    if (n > 1024 || fr_generate(engine, ids, n, &(fr_request){.mode = FR_MODE_LOOP, .max_tokens = 32}) != FR_OK)
+    if (n > 1024 || fr_generate(engine, ids, n, &(fr_request){.mode = FR_MODE_ADAPTIVE, .max_tokens = 32}) != FR_OK)
         return fail(n > 1024 ? "the question is too long" : fr_error(engine));
     if (!drive(engine, host))
         return fail(fr_error(engine));

@@ -134,9 +134,9 @@ const badArguments = [
   [["run", "m", "-f", "/nonexistent"], /\/nonexistent: /],
   [["run", "m", "--page", "/nonexistent", "-p", "a"], /\/nonexistent: /],
   [["run", "m", "-p", "a", "--raw", "--system", "b"], /--raw has no system message/],
-  [["run", "m", "-p", "a", "--mode", "fast"], /--mode is greedy, loop or tree/],
-  [["run", "m", "-p", "a", "--mode", "adaptive"], /not in this version/],
-  [["run", "m", "-p", "a", "--width", "8"], /--width is for --mode tree/],
+  [["run", "m", "-p", "a", "--mode", "fast"], /--mode is greedy, loop, tree or adaptive/],
+  [["run", "m", "-p", "a", "--mode", "loop", "--width", "8"], /--width is for --mode tree and adaptive/],
+  [["run", "m", "-p", "a", "--budget", "1001"], /--budget wants a whole number from 1 to 1000/],
   [["run", "m", "-p", "a", "--mode", "tree", "--width", "12"], /--width is 2, 4, 8, 16 or 32, not 12/],
   [["run", "m", "-p", "a", "--mode", "tree", "--width", "64"], /--width wants a whole number from 2 to 32/],
   [["run", "m", "-p", "a", "--conversation", "c"], /--conversation is for --memory/],
@@ -281,7 +281,17 @@ test("sim.json_and_csv", () => {
   assert.equal(lines.length, 1 + r.figures.length);
 });
 
+test("sim.control", () => {
+  const r = json(["sim", log(), "--control", "--curves", "h200,swiftshader"]);
+  assert.deepEqual(r.devices.map(d => [d.device, d.whole, d.tokens]), [["h200", false, 9], ["h200", true, 9], ["swiftshader", false, 9], ["swiftshader", true, 9]]);
+  for (const d of r.devices) assert.ok(d.oracle_ms_per_token <= d.plain.ms_per_token && d.adaptive.ms_per_token > 0 && d["tree 32"].tau >= 1);
+  const text = forerun(["sim", log(), "--control", "--curves", "h200"]).stdout;
+  assert.match(text, /^h200 +\d/m);
+  assert.doesNotMatch(text, /^laptop/m);
+});
+
 test("sim.bad_log", () => {
+  fails(2, /--curves is a list of workstation, .*, not "fast"/, ["sim", log(), "--control", "--curves", "h200,fast"]);
   const path = file("bad.jsonl", `{"prompt_ids":[3],"tokens":[7]}\n{"prompt_ids":[3],"text":"x"}\n`);
   fails(2, /bad\.jsonl:2: there is no "tokens"; a log has a line of "forerun run --json" for each answer$/m, ["sim", path]);
 });
@@ -295,7 +305,7 @@ const answer = () => raw("-n", "40");
 
 test("run.json", () => {
   const r = answer();
-  assert.deepEqual(Object.keys(r).sort(), ["adapter", "dispatches_per_step", "finish_reason", "memory", "prompt_ids", "steps", "submits", "tau", "text", "timing", "tokens", "usage", "widths", "window"]);
+  assert.deepEqual(Object.keys(r).sort(), ["adapter", "dispatches_per_step", "finish_reason", "memory", "probes", "prompt_ids", "steps", "submits", "tau", "text", "timing", "tokens", "usage", "widths", "window"]);
   assert.deepEqual(Object.keys(r.usage), ["prompt_tokens", "completion_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens", "cached_tokens"]);
   assert.deepEqual(Object.keys(r.timing), ["load_ms", "calibrate_ms", "prefill_ms", "first_token_ms", "decode_ms", "ms_per_token"]);
   for (const v of Object.values(r.timing)) assert.ok(v >= 0);
@@ -303,9 +313,36 @@ test("run.json", () => {
   assert.equal(r.tokens.length, r.usage.completion_tokens);
   assert.deepEqual(r.prompt_ids, json(["tokenize", talker(), ...prompt]).ids);
   assert.equal(r.usage.prompt_tokens, r.prompt_ids.length);
-  assert.deepEqual(r.widths, { 1: r.steps });
-  assert.deepEqual([r.steps, r.tau], [40, 1], "each step chose a token of the answer");
-  assert.ok(r.submits > 0 && r.dispatches_per_step > 0);
+  const loop = raw("-n", "40", "--mode", "loop");
+  assert.deepEqual([loop.tokens, loop.widths, loop.steps, loop.tau], [r.tokens, { 1: 40 }, 40, 1], "each step chose a token of the answer");
+  assert.equal(Object.values(r.widths).reduce((a, b) => a + b), r.steps);
+  assert.ok(r.submits > 0 && r.dispatches_per_step > 0 && r.probes >= 0);
+});
+
+test("run.costs_are_kept", () => {
+  const cache = join(scratch, "cache"), options = { env: { FORERUN_CACHE: "", XDG_CACHE_HOME: cache } }, folder = join(cache, "forerun/costs");
+  const run = (...args) => json(["run", talker(), ...prompt, "--raw", "-n", "40", ...args], options).tokens;
+  assert.deepEqual(run(), answer().tokens);
+  const [name] = readdirSync(folder), path = join(folder, name);
+  assert.match(name, /^[0-9a-f]{16}$/);
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  const bytes = readFileSync(path);
+  assert.equal(bytes.subarray(0, 8).toString(), "FRCOSTS1");
+  for (const content of [bytes.subarray(0, 100), Buffer.from("nonsense"), Buffer.alloc(0)]) { // damaged: measured again, without a word
+    writeFileSync(path, content);
+    assert.deepEqual(run("--stop", `never ${content.length}`), answer().tokens);
+    assert.equal(readFileSync(path).length, bytes.length);
+  }
+  run("--context", "128");
+  assert.equal(readdirSync(folder).length, 2, "another context has costs of its own");
+  writeFileSync(join(scratch, "no folder"), "");
+  assert.deepEqual(json(["run", talker(), ...prompt, "--raw", "-n", "40"], { env: { FORERUN_CACHE: join(scratch, "no folder") } }).tokens, answer().tokens);
+});
+
+test("run.budget", () => {
+  const r = raw("-n", "40", "--budget", "1");
+  assert.deepEqual(r.tokens, answer().tokens);
+  assert.ok(r.submits > r.steps, `${r.submits} submissions for ${r.steps} steps`);
 });
 
 test("run.length", () => {
@@ -324,7 +361,7 @@ test("run.ends_by_itself", () => {
     if ((r = json(["run", tiny(), "-p", text, "--raw", "-n", "400"])).finish_reason === "stop") break;
   assert.equal(r.finish_reason, "stop");
   assert.ok(r.tokens.length < 400);
-  assert.equal(r.steps, r.tokens.length + 1, "one step chose the end token");
+  assert.equal(r.steps + r.usage.accepted_prediction_tokens, r.tokens.length + 1, "one step chose the end token");
   assert.equal(r.tau, Math.round(1000 * r.tokens.length / r.steps) / 1000); // three digits are printed
 });
 
@@ -501,7 +538,7 @@ test("run.page_and_system", () => {
 test("bench.json", () => {
   const r = json(["bench", tiny(), "-n", "8", "--prompt-tokens", "40", "--repeats", "2", "--window", "4", "--width", "2"]);
   assert.equal(r.prefill.samples_ms.length, 2);
-  for (const mode of ["greedy", "loop", "tree"]) {
+  for (const mode of ["greedy", "loop", "tree", "adaptive"]) {
     assert.equal(r[mode].samples_ms.length, 2);
     assert.ok(r[mode].ms_per_token > 0 && r[mode].submits > 0);
   }
