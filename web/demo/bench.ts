@@ -2,17 +2,7 @@
 // /log and then /done, for a server that listens (../bench/serve_page.py, tools/bench.mjs). Parameters: see bench.html.
 
 import { Forerun, type Completion, type CompletionRequest, type Mode } from "../src/index.js";
-
-const out = document.getElementById("out")!;
-const query = new URLSearchParams(location.search);
-
-async function say(path: string, text: string): Promise<void> {
-  out.append(`${text}\n`);
-  await fetch(path, { method: "POST", body: text }).catch(() => undefined); // nobody listens: the page shows it
-}
-
-const number = (name: string, usual: number) => Number(query.get(name) ?? usual);
-const round = (n: number) => Number(n.toFixed(4));
+import { makePrompt, number, query, round, say } from "./measure.js";
 
 function median(list: number[]): number {
   const sorted = list.toSorted((a, b) => a - b), half = sorted.length >> 1;
@@ -27,17 +17,6 @@ async function sizes(): Promise<Record<string, { bytes: number; gzip: number }>>
     result[name] = { bytes: bytes.byteLength, gzip: packed.byteLength };
   }
   return result;
-}
-
-/** Ordinary tokens, the same as the native program's. */
-async function makePrompt(engine: Forerun, vocabulary: number, count: number): Promise<number[]> {
-  const prompt: number[] = [];
-  for (let state = 1; prompt.length < count;) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    const id = (state >>> 8) % vocabulary;
-    if ((await engine.detokenize([id])) !== "") prompt.push(id);
-  }
-  return prompt;
 }
 
 class Bench {
@@ -100,7 +79,7 @@ async function measure(): Promise<object> {
   await bench.decode("loop"); // the clocks of an idle GPU are low, and the first run pays for lazy work
   const bytes = (await engine.stats()).bytes_per_step, prefill: number[] = [];
   for (let i = 0; i < repeats; i++) prefill.push(await bench.prefill());
-  const runs: Record<Mode, Completion["timing"][]> = { greedy: [], loop: [], tree: [] }, modes = Object.keys(runs) as Mode[];
+  const runs: Record<Mode, Completion["timing"][]> = { greedy: [], loop: [], tree: [], adaptive: [] }, modes = Object.keys(runs) as Mode[];
   const byWindow = new Map<number, number[]>(windows.map(w => [w, []]));
   const steps = [1, ...widths].map(n => ({ width: n, samples: [] as number[], timing: null as Completion["timing"] | null }));
   for (let i = 0; i < repeats; i++) {
@@ -127,6 +106,7 @@ async function measure(): Promise<object> {
     prefill: { tokens_per_s: round((1000 * length) / median(prefill)), samples_ms: prefill.map(round) },
     greedy: summary("greedy"), loop: { ...summary("loop"), window: runs.loop[0]!.window },
     tree: { ...summary("tree"), window: runs.tree[0]!.window, width: runs.tree[0]!.width, tau: round(runs.tree[0]!.tau) },
+    adaptive: { ...summary("adaptive"), window: runs.adaptive.at(-1)!.window, tau: round(runs.adaptive.at(-1)!.tau), widths: runs.adaptive.at(-1)!.widths, probes: runs.adaptive.at(-1)!.probes },
     step_tokens: stepTokens,
     steps: steps.flatMap(({ width, samples, timing }) => (timing ? [{
       width, ms_per_step: round(median(samples)), samples_ms: samples.map(round), tau: round(timing.tau), dispatches_per_step: timing.dispatches_per_step,

@@ -62,7 +62,7 @@ const megabytes = (n: number) => (n >= 1e9 ? `${(n / 1e9).toFixed(2)} GB` : `${(
 const duration = (ms: number) => (ms >= 10_000 ? `${(ms / 1000).toFixed(1)} s` : ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(ms < 10 ? 2 : 0)} ms`);
 const whole = (n: number) => Math.round(n).toLocaleString("en");
 
-const modeLine = (s: Stats) => (s.mode === "greedy" ? s.mode : s.mode === "loop" ? `loop, window ${s.window}` : `tree of ${s.width}, window ${s.window}`);
+const modeLine = (s: Stats) => (s.mode === "greedy" ? s.mode : s.mode !== "tree" ? `${s.mode}, window ${s.window}` : `tree of ${s.width}, window ${s.window}`);
 
 function showStats(s: Stats | null, info: Awaited<ReturnType<Forerun["info"]>>): void {
   const cells: [string, string, string?][] = [
@@ -76,7 +76,7 @@ function showStats(s: Stats | null, info: Awaited<ReturnType<Forerun["info"]>>):
     ["Speed", s?.tokens_per_second ? `${s.tokens_per_second.toFixed(1)} tokens/s` : "-"],
     ["Answer", s?.completion_tokens ? `${whole(s.completion_tokens)} tokens` : "-"],
     ["Mode", s?.completion_tokens ? modeLine(s) : "-"],
-    ...(s?.mode === "tree" && s.completion_tokens ? [["Tokens per step", s.tau.toFixed(2)], ["Memory", `${whole(s.memory_tokens)} tokens`]] as [string, string][] : []),
+    ...((s?.mode === "tree" || s?.mode === "adaptive") && s.completion_tokens ? [["Tokens per step", s.tau.toFixed(2)], ["Memory", `${whole(s.memory_tokens)} tokens`]] as [string, string][] : []),
     ["Dispatches per step", s?.dispatches_per_step ? whole(s.dispatches_per_step) : "-"],
     ["GPU memory", info.device_bytes ? megabytes(info.device_bytes) : "-"],
   ];

@@ -9,7 +9,7 @@ import { createBinding, type Binding, type BindingExports } from "./webgpu.js";
 /** web/wasm/exports.c; `engine` is a pointer throughout. */
 interface Exports extends BindingExports {
   _initialize?(): void;
-  open(device: number, name: number, cpu: number, subgroups: number, min: number, max: number, context: number, portable: number): number;
+  open(device: number, name: number, driver: number, cpu: number, integrated: number, subgroups: number, min: number, max: number, context: number, portable: number): number;
   close(engine: number): void;
   error(engine: number): number;
   error_status(engine: number): number;
@@ -20,12 +20,14 @@ interface Exports extends BindingExports {
   device_lost(engine: number, message: number): void;
   device_error(engine: number, message: number): void;
   generate(engine: number, ids: number, n: number, mode: number, maxTokens: number, window: number, width: number, stop: number, nStop: number,
-    ignoreEos: number, conversation: number, scope: number): number;
+    ignoreEos: number, conversation: number, scope: number, budget: number): number;
   prepare(engine: number, mode: number, width: number): number;
   clear_memory(engine: number): void;
   clear_conversation(engine: number, name: number): void;
   save_memory(engine: number, bytes: number, room: number): number;
   load_memory(engine: number, bytes: number, size: number): number;
+  save_costs(engine: number, bytes: number, room: number): number;
+  load_costs(engine: number, bytes: number, size: number): number;
   abort(engine: number): void;
   reset(engine: number): void;
   take_text(engine: number, out: number, size: number): number;
@@ -52,6 +54,7 @@ export interface CoreRequest {
   ignoreEos: boolean;
   conversation: string; // "": the engine's default
   scope: keyof typeof names.scope;
+  budget: number; // ms; 0: none
 }
 
 export type CoreFinish = "stop" | "length" | "abort";
@@ -120,10 +123,11 @@ export class Core {
     const a = this.adapter;
     this.#staging = this.#alloc(STAGING);
     this.#scratch = this.#alloc(4);
-    const name = this.#string(a.name);
-    this.#engine = this.#wasm.open(this.#deviceHandle, name, Number(a.isCpu), Number(a.hasSubgroups), a.subgroupMin, a.subgroupMax,
+    const name = this.#string(a.name), browser = this.#string(globalThis.navigator?.userAgent ?? ""); // what drivers a browser does not tell, its version stands for
+    this.#engine = this.#wasm.open(this.#deviceHandle, name, browser, Number(a.isCpu), Number(a.isIntegrated), Number(a.hasSubgroups), a.subgroupMin, a.subgroupMax,
       options.context ?? 0, Number(options.portable ?? false));
     this.#wasm.release(name);
+    this.#wasm.release(browser);
     if (!this.#engine) throw new ForerunError("out of memory");
     this.poll();
   }
@@ -283,7 +287,8 @@ export class Core {
     new Uint32Array(this.#wasm.memory.buffer, p, ids.length).set(ids);
     try {
       const status = this.#withStrings(request.stop, stop => this.#wasm.generate(this.#engine, p, ids.length, names.mode[request.mode],
-        request.maxTokens, request.window, request.width, stop, request.stop.length, Number(request.ignoreEos), conversation, names.scope[request.scope]));
+        request.maxTokens, request.window, request.width, stop, request.stop.length, Number(request.ignoreEos), conversation, names.scope[request.scope],
+        request.budget));
       if (status === names.status.BAD_ARGUMENT && ids.length >= this.stat("CONTEXT")) throw new ContextError(this.#failure().message);
       this.#check(status);
     } finally {
@@ -343,21 +348,40 @@ export class Core {
 
   /** Also of an engine that has failed. */
   saveMemory(): Uint8Array<ArrayBuffer> {
-    const size = this.#wasm.save_memory(this.#engine, 0, 0) >>> 0;
+    return this.#save(this.#wasm.save_memory);
+  }
+
+  loadMemory(bytes: Uint8Array): void {
+    this.#load(bytes, this.#wasm.load_memory);
+  }
+
+  // ---- costs of steps, as `adaptive` has learnt them
+
+  saveCosts(): Uint8Array<ArrayBuffer> {
+    return this.#save(this.#wasm.save_costs);
+  }
+
+  /** Throws ArgumentError if they are not of this adapter, browser, model and context; nothing has changed then. */
+  loadCosts(bytes: Uint8Array): void {
+    this.#load(bytes, this.#wasm.load_costs);
+  }
+
+  #save(call: (engine: number, bytes: number, room: number) => number): Uint8Array<ArrayBuffer> {
+    const size = call(this.#engine, 0, 0) >>> 0;
     if (!size) throw this.#failure();
     const p = this.#alloc(size);
     try {
-      this.#wasm.save_memory(this.#engine, p, size);
+      call(this.#engine, p, size);
       return this.#bytes(p, size).slice() as Uint8Array<ArrayBuffer>;
     } finally {
       this.#wasm.release(p);
     }
   }
 
-  loadMemory(bytes: Uint8Array): void {
+  #load(bytes: Uint8Array, call: (engine: number, bytes: number, size: number) => number): void {
     const p = this.#alloc(bytes.length);
     this.#bytes(p, bytes.length).set(bytes);
-    const status = this.#wasm.load_memory(this.#engine, p, bytes.length);
+    const status = call(this.#engine, p, bytes.length);
     this.#wasm.release(p);
     this.#check(status);
   }

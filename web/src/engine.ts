@@ -73,7 +73,7 @@ export class Forerun {
       source: from,
       wasmUrl: options.wasmUrl === undefined ? undefined : absolute(options.wasmUrl),
       cache: (options.cache ?? true) && from.kind === "url" && /^https?:/.test(from.url),
-      context: options.context, portable: options.portable ?? false, powerPreference: options.powerPreference,
+      costs: options.cache ?? true, context: options.context, portable: options.portable ?? false, powerPreference: options.powerPreference,
     };
     const link = new Link(options.workerUrl);
     try {
@@ -119,7 +119,7 @@ export class Forerun {
     await this.#inTurn("reset", null);
   }
 
-  /** Compiles the kernels of a mode (default: the engine's) and width ahead. Without it a `tree` request compiles them while plain steps go on. */
+  /** Compiles the kernels of a mode (default: the engine's) and width ahead. Without it a request compiles them while plain steps go on. */
   async prepare(options: { mode?: Mode; width?: number } = {}): Promise<void> {
     const mode = checkMode(options.mode ?? this.#defaults.mode), width = checkWidth(options.width) || this.#defaults.width;
     await this.#inTurn("prepare", { mode: mode.toUpperCase() as Calls["prepare"]["takes"]["mode"], width });

@@ -36,9 +36,11 @@ export function describeAdapter(adapter: GPUAdapter): Adapter {
   const info = adapter.info;
   const parts = [info.vendor, info.architecture, info.device, info.description].filter(Boolean);
   const name = [...new Set(parts)].join(" ") || "unnamed adapter";
+  const isCpu = info.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/i.test(name);
   return {
     name,
-    isCpu: info.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/i.test(name),
+    isCpu,
+    isIntegrated: !isCpu && !/nvidia|radeon (rx|pro|vii)|rdna|gcn-[345]|xe-?hpg|\barc\b/i.test(name), // browsers don't tell; it is a first guess only
     hasSubgroups: adapter.features.has("subgroups"),
     subgroupMin: info.subgroupMinSize || 0,
     subgroupMax: info.subgroupMaxSize || 0,

@@ -12,7 +12,8 @@ export type Source =
 export interface LoadCall {
   source: Source;
   wasmUrl: string | undefined;
-  cache: boolean;
+  cache: boolean; // of the model
+  costs: boolean; // what is learnt of the device is kept
   context: number | undefined;
   portable: boolean;
   powerPreference: GPUPowerPreference | undefined;

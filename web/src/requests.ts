@@ -7,14 +7,14 @@ import type { GenerateCall, Prompt } from "./protocol.js";
 import { content, text, withPage } from "./page.js";
 import type { ChatMessage, ChatRequest, CompletionRequest, Defaults, LoadOptions, MemoryMode, Mode, RequestOptions } from "./types.js";
 
-const SHARED = new Set(["max_tokens", "max_completion_tokens", "stop", "mode", "window", "width", "memory", "conversation", "scope", "signal", "stream", "stream_options", "ignore_eos", "temperature", "model"]);
+const SHARED = new Set(["max_tokens", "max_completion_tokens", "stop", "mode", "window", "width", "budget", "memory", "conversation", "scope", "signal", "stream", "stream_options", "ignore_eos", "temperature", "model"]);
 /** Values of options that aren't supported but ask for nothing. */
 const NEUTRAL: Record<string, unknown> = {
   top_p: 1, n: 1, frequency_penalty: 0, presence_penalty: 0, logprobs: false, top_logprobs: 0, best_of: 1, echo: false, tool_choice: "none",
 };
 const ROLES = new Set(["system", "user", "assistant"]);
-const MODES = new Set(["loop", "greedy", "tree"]), WIDTHS = new Set([2, 4, 8, 16, 32]);
-const MAX_STOP = 16, MAX_WINDOW = 16, MAX_WIDTH = 32;
+const MODES = new Set(["adaptive", "loop", "greedy", "tree"]), WIDTHS = new Set([2, 4, 8, 16, 32]);
+const MAX_STOP = 16, MAX_WINDOW = 16, MAX_WIDTH = 32, MAX_BUDGET = 1000;
 
 function refuseUnknown(request: object, own: string[]): void {
   for (const [key, value] of Object.entries(request)) {
@@ -41,8 +41,16 @@ export function checkWidth(value: unknown): number {
 }
 
 export function checkMode(mode: unknown): Mode {
-  if (!MODES.has(mode as string)) throw new ArgumentError(`"mode": ${JSON.stringify(mode)} is not supported: use "loop", "tree" or "greedy"`);
+  if (!MODES.has(mode as string)) throw new ArgumentError(`"mode": ${JSON.stringify(mode)} is not supported: use "adaptive", "loop", "tree" or "greedy"`);
   return mode as Mode;
+}
+
+/** 0: none. */
+function checkBudget(value: unknown): number {
+  if (value === undefined || value === null) return 0;
+  if (typeof value !== "number" || !(value >= 0 && value <= MAX_BUDGET))
+    throw new ArgumentError(`"budget" must be 0 to ${MAX_BUDGET} milliseconds, not ${JSON.stringify(value)}`);
+  return value;
 }
 
 function checkMemory(memory: unknown): MemoryMode {
@@ -78,13 +86,14 @@ function options(request: RequestOptions, defaults: Defaults): CoreRequest {
     ignoreEos: request.ignore_eos ?? false,
     conversation: (request.conversation ?? null) === null ? "" : checkConversation(request.conversation),
     scope: scope(request, checkMemory(request.memory ?? defaults.memory)),
+    budget: checkBudget(request.budget ?? defaults.budget),
   };
 }
 
-export function checkDefaults(given: Pick<LoadOptions, "mode" | "window" | "width" | "memory">): Defaults {
+export function checkDefaults(given: Pick<LoadOptions, "mode" | "window" | "width" | "budget" | "memory">): Defaults {
   return {
-    mode: checkMode(given.mode ?? "loop"), window: count("window", given.window, 1, MAX_WINDOW), width: checkWidth(given.width),
-    memory: checkMemory(given.memory ?? "session"),
+    mode: checkMode(given.mode ?? "adaptive"), window: count("window", given.window, 1, MAX_WINDOW), width: checkWidth(given.width),
+    budget: checkBudget(given.budget), memory: checkMemory(given.memory ?? "session"),
   };
 }
 

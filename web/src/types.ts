@@ -1,10 +1,11 @@
 // What the package's users see. Names follow OpenAI's API where there is one (snake_case), the platform elsewhere.
 
-/** `loop`: the decoding loop lives on the GPU; the default. `greedy`: reads every token back. `tree`: the GPU drafts too, and a step verifies
- * a tree of guesses, for 1 to 9 tokens. All give the same tokens. */
-export type Mode = "loop" | "greedy" | "tree";
+/** `loop`: the decoding loop lives on the GPU. `greedy`: reads every token back. `tree`: the GPU drafts too, and a step verifies a tree of
+ * guesses, for 1 to 9 tokens. `adaptive`: the faster of `loop` and `tree`, and the best width, as measured while the answer is made; the default.
+ * All give the same tokens. */
+export type Mode = "adaptive" | "loop" | "greedy" | "tree";
 
-/** `session`: answers are remembered, and `tree` drafts from them; the default. `off`: neither. No answer depends on it. `persistent`, kept
+/** `session`: answers are remembered, and `tree` and `adaptive` draft from them; the default. `off`: neither. No answer depends on it. `persistent`, kept
  * from visit to visit, is not there yet: see Memory.save(). */
 export type MemoryMode = "session" | "off";
 
@@ -17,6 +18,8 @@ export interface Adapter {
   name: string;
   /** A software adapter, such as SwiftShader. */
   isCpu: boolean;
+  /** It seems to share the memory of the CPU. A guess: browsers don't tell. */
+  isIntegrated: boolean;
   hasSubgroups: boolean;
   subgroupMin: number;
   subgroupMax: number;
@@ -40,12 +43,14 @@ export interface LoadOptions {
   cache?: boolean;
   /** Tokens of context; default: what the model was trained for, at most 4096. */
   context?: number;
-  /** Mode of requests that name none; default "loop". */
+  /** Mode of requests that name none; default "adaptive". */
   mode?: Mode;
-  /** Steps per command buffer in `loop` and `tree`, 1 to 16, of requests that name none; default: the engine's choice. */
+  /** Steps per command buffer but in `greedy`, 1 to 16, of requests that name none; default: the engine's choice. */
   window?: number;
-  /** Nodes of a `tree`, 2, 4, 8, 16 or 32, of requests that name none; default 8. */
+  /** Nodes of a `tree`, 2, 4, 8, 16 or 32, of requests that name none; default 8. In `adaptive` the most there may be; default 32. */
   width?: number;
+  /** Frame budget in milliseconds, of requests that name none: see RequestOptions; default: none. */
+  budget?: number;
   /** Memory of requests that don't say; default "session". */
   memory?: MemoryMode;
   powerPreference?: "high-performance" | "low-power";
@@ -56,8 +61,8 @@ export interface LoadOptions {
   wasmUrl?: string | URL;
 }
 
-/** What requests that don't say it take; window and width 0: the engine's choice. */
-export interface Defaults { mode: Mode; window: number; width: number; memory: MemoryMode }
+/** What requests that don't say it take; window and width 0: the engine's choice; budget 0: none. */
+export interface Defaults { mode: Mode; window: number; width: number; budget: number; memory: MemoryMode }
 
 export interface TextPart { type: "text"; text: string }
 export interface ChatMessage {
@@ -73,6 +78,8 @@ export interface RequestOptions {
   mode?: Mode;
   window?: number;
   width?: number;
+  /** Milliseconds, up to 1000: what the page draws waits no longer than about that for the engine, which is slower then. 0: no budget. */
+  budget?: number;
   /** "off": this answer is not remembered, and drafts from nothing that is. */
   memory?: MemoryMode;
   /** Whose answer it is in memory; a name of yours. */
@@ -126,9 +133,14 @@ export interface Timing {
   steps: number;
   /** Tokens of the answer per step. */
   tau: number;
+  /** Steps of a command buffer; in `adaptive`, of the last one. */
   window: number;
-  /** Nodes of a step: of the tree in `tree`, else 1. */
+  /** Nodes of a step: of the tree in `tree`, of the last one's in `adaptive`, else 1. */
   width: number;
+  /** Steps by their nodes: { 1: 3, 8: 20 }. */
+  widths: Record<number, number>;
+  /** Command buffers in which `adaptive` tried a width. */
+  probes: number;
   dispatches_per_step: number;
   submits: number;
 }
@@ -213,6 +225,8 @@ export interface Stats extends Timing {
   /** Tokens in session memory now, and those that the last request could draft from. */
   memory_tokens: number;
   memory_searched: number;
+  /** Milliseconds of a step by its nodes, as `adaptive` takes them to be; empty until it has measured. */
+  costs: Record<number, number>;
 }
 
 /** What the engine remembers of earlier answers, to draft from: 32,768 tokens at most, the oldest go first. Each call waits for the requests

@@ -1,6 +1,7 @@
 // The worker's side: one engine, its download and its cache. The page's side is link.ts; what they say to each other is protocol.ts.
 
 import { cacheWriter, findCached, type CacheWriter } from "./cache.js";
+import { findCosts, keepCosts } from "./cache_costs.js";
 import { removeCached } from "./cache_folder.js";
 import { Core } from "./core.js";
 import * as download from "./download.js";
@@ -14,7 +15,8 @@ declare const self: { onmessage: ((event: MessageEvent<ToWorker>) => void) | nul
 
 let core: Core | null = null;
 let fromCache = false;
-let lastMode: Mode = "loop";
+let costsKept = Infinity; // performance.now() of the last time; Infinity: never to be kept
+let lastMode: Mode = "adaptive";
 const running = new Map<number, () => void>(); // id of a call > how to abort it
 
 const post = (message: FromWorker) => self.postMessage(message);
@@ -54,7 +56,7 @@ async function loadFrom(call: LoadCall, id: number, signal: AbortSignal, unfinis
   const cached = url && call.cache ? await findCached(url, signal) : null;
   if (cached) {
     try {
-      await fill(await open(), { ...download.fromBlob(cached, signal), from: url! }, "read", null, progress);
+      await fill(await open(), { ...download.fromBlob(cached, signal), from: url! }, "read", null, progress, call.costs);
       fromCache = true;
       return info();
     } catch (e) {
@@ -69,7 +71,7 @@ async function loadFrom(call: LoadCall, id: number, signal: AbortSignal, unfinis
   if (signal.aborted) await writer?.discard();
   download.throwIfAborted(signal);
   unfinished.writer = writer;
-  await fill(engine, bytes, url ? "download" : "read", writer, progress);
+  await fill(engine, bytes, url ? "download" : "read", writer, progress, call.costs);
   unfinished.writer = null;
   await writer?.commit(bytes.version!);
   return info();
@@ -87,7 +89,7 @@ async function compileModule(wasmUrl: string | undefined): Promise<WebAssembly.M
 }
 
 async function fill(engine: Core, bytes: download.Bytes, phase: "download" | "read", writer: CacheWriter | null,
-  progress: (p: Progress) => void): Promise<void> {
+  progress: (p: Progress) => void, costs: boolean): Promise<void> {
   let loaded = 0, last = 0;
   for await (const chunk of download.checked(bytes)) {
     await engine.feed(chunk);
@@ -103,7 +105,29 @@ async function fill(engine: Core, bytes: download.Bytes, phase: "download" | "re
   const total = engine.expectedBytes || loaded;
   progress({ phase: "compile", loaded, total, ratio: PARTS.bytes });
   await engine.finish();
+  costsKept = costs ? -Infinity : Infinity;
+  if (costs) await loadCosts(engine);
   progress({ phase: "ready", loaded, total, ratio: PARTS.compile });
+}
+
+// ---- costs
+
+const KEEP_MS = 5000; // between two times that they are written
+
+async function loadCosts(engine: Core): Promise<void> {
+  const bytes = await findCosts(engine.info("COSTS"));
+  try {
+    if (bytes) engine.loadCosts(bytes);
+  } catch (e) { // stale or damaged: they are learnt again
+    if (!(e instanceof ForerunError)) throw e;
+  }
+}
+
+function saveCosts(engine: Core): void {
+  const now = performance.now();
+  if (now - costsKept < KEEP_MS) return;
+  costsKept = now;
+  void keepCosts(engine.info("COSTS"), engine.saveCosts());
 }
 
 // ---- requests
@@ -123,20 +147,23 @@ async function generate({ prompt, request }: GenerateCall, id: number): Promise<
   lastMode = request.mode.toLowerCase() as Mode;
   post({ type: "started", id });
   const finish = await engine.run(text => post({ type: "text", id, text }));
+  if (request.mode === "ADAPTIVE") saveCosts(engine);
   return { finish, ...outcome(engine) };
 }
 
 function outcome(engine: Core): Outcome {
   const prompt = engine.stat("PROMPT_TOKENS"), completion = engine.stat("COMPLETION_TOKENS");
   const accepted = engine.stat("ACCEPTED");
-  const { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, dispatches_per_step, submits } = stats();
+  const {
+    prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, widths, probes, dispatches_per_step, submits,
+  } = stats();
   return {
     usage: {
       prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion,
       prompt_tokens_details: { cached_tokens: engine.stat("CACHED_TOKENS") },
       completion_tokens_details: { accepted_prediction_tokens: accepted, rejected_prediction_tokens: engine.stat("DRAFTED") - accepted },
     },
-    timing: { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, dispatches_per_step, submits },
+    timing: { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, widths, probes, dispatches_per_step, submits },
     token_ids: engine.tokens(),
   };
 }
@@ -152,6 +179,16 @@ function info(): Info {
   };
 }
 
+/** Of each width, what is not 0. */
+function byWidth(e: Core, what: "STEPS" | "COST"): Record<number, number> {
+  const list: Record<number, number> = {};
+  for (const width of [1, 2, 4, 8, 16, 32] as const) {
+    const value = e.stat(`${what}_${width}`);
+    if (value) list[width] = value;
+  }
+  return list;
+}
+
 function stats(): Stats {
   const e = loaded();
   const rate = (count: number, ms: number) => (ms > 0 ? (1000 * count) / ms : 0);
@@ -162,8 +199,9 @@ function stats(): Stats {
     prompt_tokens: e.stat("PROMPT_TOKENS"), cached_tokens: e.stat("CACHED_TOKENS"), completion_tokens: e.stat("COMPLETION_TOKENS"),
     prefill_ms: prefill, first_token_ms: e.stat("FIRST_TOKEN_MS"), decode_ms: e.stat("DECODE_MS"), ms_per_token: perToken,
     prefill_tokens_per_second: rate(computed, prefill), tokens_per_second: rate(1, perToken),
-    mode: lastMode, steps, tau: steps ? e.stat("COMPLETION_TOKENS") / steps : 0, window: e.stat("WINDOW"), width: e.stat("WIDTH"), dispatches_per_step: e.stat("DISPATCHES_PER_STEP"), submits: e.stat("SUBMITS"),
-    memory_tokens: e.stat("MEMORY_TOKENS"), memory_searched: e.stat("MEMORY_SEARCHED"),
+    mode: lastMode, steps, tau: steps ? e.stat("COMPLETION_TOKENS") / steps : 0, window: e.stat("WINDOW"), width: e.stat("WIDTH"),
+    widths: byWidth(e, "STEPS"), probes: e.stat("PROBES"), dispatches_per_step: e.stat("DISPATCHES_PER_STEP"), submits: e.stat("SUBMITS"),
+    memory_tokens: e.stat("MEMORY_TOKENS"), memory_searched: e.stat("MEMORY_SEARCHED"), costs: byWidth(e, "COST"),
   };
 }
 

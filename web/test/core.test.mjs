@@ -24,7 +24,7 @@ before(async () => {
 });
 after(() => core?.close());
 
-const request = { mode: "LOOP", maxTokens: 24, window: 0, width: 0, stop: [], ignoreEos: true, conversation: "", scope: "ALL" };
+const request = { mode: "LOOP", maxTokens: 24, window: 0, width: 0, stop: [], ignoreEos: true, conversation: "", scope: "ALL", budget: 0 };
 async function tokens(engine, ids, change = {}) {
   engine.begin(Uint32Array.from(ids), { ...request, ...change });
   let text = "";

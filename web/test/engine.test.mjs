@@ -104,6 +104,44 @@ test("engine: tree gives the tokens of greedy for widths 2 and 8, W = 1 and 4, w
   assert.deepEqual(refused.map(r => [r.name, r.typed]), Array(2).fill(["ArgumentError", true]));
 });
 
+test("engine: adaptive gives the tokens of greedy, whatever it chooses, also under a frame budget; what it learns is kept", async () => {
+  const { greedy, answers, first, second, damaged, folder } = await page.evaluate(async ({ prompt, max_tokens }) => {
+    const greedy = await tokensOf({ prompt, max_tokens, mode: "greedy", memory: "off" });
+    const answers = [];
+    for (const width of [2, 8]) await engine.prepare({ mode: "tree", width });
+    for (const request of [{}, { memory: "off" }, { window: 8 }, { width: 2 }, { budget: 1 }, { budget: 1, mode: "loop" }, { budget: 1, mode: "tree" }, { budget: 500 }])
+      answers.push(await engine.completions.create({ prompt, max_tokens, ignore_eos: true, mode: "adaptive", ...request }));
+    const visit = async () => {
+      const visitor = await Forerun.load("/model.gguf");
+      const before = (await visitor.stats()).costs;
+      await visitor.completions.create({ prompt, max_tokens, ignore_eos: true });
+      const after = (await visitor.stats()).costs;
+      await new Promise(resolve => setTimeout(resolve, 300)); // it is written in the background
+      await visitor.dispose();
+      return { before, after };
+    };
+    await new Promise(resolve => setTimeout(resolve, 2000)); // what the first engine keeps is written, too: it has the same model
+    const dir = await (await navigator.storage.getDirectory()).getDirectoryHandle("forerun-models", { create: true }), folder = [];
+    for (const name of await Array.fromAsync(dir.keys())) if (name.endsWith(".costs")) await dir.removeEntry(name);
+    const first = await visit(), second = await visit();
+    for await (const name of dir.keys()) folder.push(name);
+    const file = await (await dir.getFileHandle(folder.find(name => name.endsWith(".costs")))).createWritable({ keepExistingData: true });
+    await file.write({ type: "write", position: 40, data: new Uint8Array([1, 2, 3]) });
+    await file.close();
+    const damaged = await visit();
+    await Forerun.clearCache("/model.gguf");
+    return { greedy, answers, first, second, damaged, folder };
+  }, { prompt: prompts[1], max_tokens: N });
+  for (const { token_ids } of answers) assert.deepEqual(token_ids, greedy);
+  for (const { timing: t } of answers) assert.equal(Object.values(t.widths).reduce((a, b) => a + b), t.steps);
+  assert.ok(answers[3].timing.width <= 2);
+  for (const { timing: t } of answers.slice(4, 7)) assert.ok(t.submits > t.steps, `${t.submits} command buffers for ${t.steps} steps`);
+  assert.deepEqual([first.before, damaged.before], [{}, {}]);
+  assert.ok(first.after[1] > 0 && damaged.after[1] > 0);
+  assert.deepEqual(second.before, first.after);
+  assert.equal(folder.filter(name => name.endsWith(".costs")).length, 1);
+});
+
 test("engine: a chat completion in OpenAI's shape", async () => {
   const { whole, chunks } = await page.evaluate(async () => {
     const request = { messages: [{ role: "system", content: "s" }, { role: "user", content: "u" }], page: "p", max_tokens: 12, ignore_eos: true, model: "tiny-model" };
@@ -320,7 +358,7 @@ test("engine: a damaged or outdated cache entry is downloaded again", async () =
       await writable.write({ type: "write", position: 8, data: new Uint8Array(64).fill(255) });
       await writable.close();
     }
-    return names.map(name => name.split(".")[1]).sort();
+    return names.map(name => name.split(".")[1]).filter(type => type !== "costs").sort();
   }, change);
   assert.deepEqual(await entry(false), ["gguf", "json"]);
   const path = join(site.root, "cached.gguf"), bytes = readFileSync(path);
@@ -389,7 +427,7 @@ test("engine: bad files give their error, and one line", async () => {
     const root = await navigator.storage.getDirectory();
     return Array.fromAsync((await root.getDirectoryHandle("forerun-models", { create: true })).keys());
   });
-  assert.deepEqual(entries, [], "nothing bad stays in the cache");
+  assert.deepEqual(entries.filter(name => !name.endsWith(".costs")), [], "nothing bad stays in the cache");
   const wrong = await page.evaluate(async () => [await outcome(Forerun.load(5)), await outcome(Forerun.load("/x", { mode: "fast" })), await outcome(Forerun.load("/x", { context: -1 })), await outcome(Forerun.load("/x", { context: 2 ** 32 + 64 }))]);
   for (const end of wrong) assert.equal(end.name, "ArgumentError");
 });

@@ -6,8 +6,8 @@ import { source } from "./helpers.mjs";
 
 const { chatCall, completionCall, checkDefaults, tokenIds } = await source("requests");
 const { withPage } = await source("page");
-const defaults = { mode: "loop", window: 0, width: 0, memory: "session" };
-const plain = { width: 0, conversation: "", scope: "ALL" };
+const defaults = { mode: "loop", window: 0, width: 0, budget: 0, memory: "session" };
+const plain = { width: 0, budget: 0, conversation: "", scope: "ALL" };
 const user = content => [{ role: "user", content }];
 const refuses = (request, pattern, call = chatCall) => assert.throws(() => call(request, defaults), e => {
   assert.equal(e.name, "ArgumentError");
@@ -17,7 +17,7 @@ const refuses = (request, pattern, call = chatCall) => assert.throws(() => call(
 });
 
 test("requests: defaults", () => {
-  const { prompt, request } = chatCall({ messages: user("hi") }, { mode: "greedy", window: 3, width: 0, memory: "session" });
+  const { prompt, request } = chatCall({ messages: user("hi") }, { mode: "greedy", window: 3, width: 0, budget: 0, memory: "session" });
   assert.deepEqual(prompt, { kind: "chat", messages: user("hi") });
   assert.deepEqual(request, { ...plain, mode: "GREEDY", maxTokens: 0, window: 3, stop: [], ignoreEos: false });
 });
@@ -39,7 +39,8 @@ test("requests: what is not supported is refused by name", () => {
   refuses({ messages: user("hi"), response_format: { type: "json_object" } }, /response_format/);
   refuses({ messages: user("hi"), seed: 4 }, /seed/);
   refuses({ messages: user("hi"), maxTokens: 4 }, /maxTokens/);
-  refuses({ messages: user("hi"), mode: "adaptive" }, /mode.*adaptive.*"tree"/);
+  refuses({ messages: user("hi"), mode: "fast" }, /mode.*fast.*"adaptive"/);
+  for (const budget of [-1, 1001, "8", NaN]) refuses({ messages: user("hi"), budget }, /"budget" must be 0 to 1000 milliseconds/);
   refuses({ messages: [{ role: "user", content: "x", tool_calls: [] }] }, /tool_calls/);
 });
 
@@ -64,6 +65,7 @@ test("requests: malformed ones are refused with the place", () => {
   assert.throws(() => checkDefaults({ mode: "fast" }), /mode/);
   assert.throws(() => checkDefaults({ window: 99 }), /window/);
   assert.throws(() => checkDefaults({ width: 5 }), /width/);
+  assert.throws(() => checkDefaults({ budget: 2000 }), /budget/);
   assert.throws(() => checkDefaults({ memory: "persistent" }), /persistent/);
   assert.throws(() => tokenIds("it", [NaN]), /it holds/);
 });
@@ -77,8 +79,8 @@ test("requests: trees and memory", () => {
   assert.equal(scopeOf({}, "off"), "NONE");
   assert.equal(scopeOf({ memory: "session" }, "off"), "ALL");
   assert.equal(chatCall({ messages: user("hi"), mode: "tree" }, { ...defaults, width: 4 }).request.width, 4);
-  assert.deepEqual(checkDefaults({ mode: "tree", width: 32, memory: "off" }), { mode: "tree", window: 0, width: 32, memory: "off" });
-  assert.deepEqual(checkDefaults({}), defaults);
+  assert.deepEqual(checkDefaults({ mode: "tree", width: 32, memory: "off" }), { mode: "tree", window: 0, width: 32, budget: 0, memory: "off" });
+  assert.deepEqual(checkDefaults({}), { ...defaults, mode: "adaptive" });
   for (const width of [1, 3, 12, 64, "8", 2.5]) refuses({ messages: user("hi"), mode: "tree", width }, /"width" must be/);
   refuses({ messages: user("hi"), memory: "persistent" }, /persistent.*not supported yet.*save\(\)/);
   refuses({ messages: user("hi"), memory: true }, /memory.*true/);

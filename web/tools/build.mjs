@@ -31,7 +31,7 @@ async function bundles() {
   const common = { bundle: true, format: "esm", target: "es2022", minify: true, legalComments: "none", logLevel: "warning" };
   await esbuild.build({ ...common, entryPoints: { index: `${web}src/index.ts`, worker: `${web}src/worker.ts` }, outdir: dist });
   // The pages use the package as anyone would: index.js stays a file of its own.
-  await esbuild.build({ ...common, entryPoints: { main: `${web}demo/main.ts`, bench: `${web}demo/bench.ts`, selftest: `${web}demo/selftest.ts` }, outdir: dist, plugins: [packageBeside] });
+  await esbuild.build({ ...common, entryPoints: { main: `${web}demo/main.ts`, bench: `${web}demo/bench.ts`, frames: `${web}demo/frames.ts`, selftest: `${web}demo/selftest.ts` }, outdir: dist, plugins: [packageBeside] });
 }
 
 /** tsc writes a file for every module; the package has those that its own types lead to. */
@@ -63,7 +63,7 @@ async function packageFiles() {
   await writeFile(`${dist}package.json`, JSON.stringify(manifest, null, 2) + "\n");
   await copyFile(`${web}README.md`, `${dist}README.md`);
   await copyFile(`${web}../LICENSE`, `${dist}LICENSE`);
-  for (const page of ["index.html", "style.css", "article.txt", "bench.html", "selftest.html"]) await copyFile(`${web}demo/${page}`, `${dist}${page}`);
+  for (const page of ["index.html", "style.css", "article.txt", "bench.html", "frames.html", "selftest.html"]) await copyFile(`${web}demo/${page}`, `${dist}${page}`);
 }
 
 try {

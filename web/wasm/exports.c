@@ -17,8 +17,8 @@ _Static_assert(sizeof(size_t) == 4 && sizeof(char *) == 4, "wasm32");
 EXPORT("alloc") void *web_alloc(size_t size);
 EXPORT("release") void web_release(void *);
 EXPORT("open")
-fr_engine *web_open(size_t device, const char *name, bool is_cpu, bool has_subgroups, uint32_t subgroup_min, uint32_t subgroup_max,
-                    uint32_t context, bool portable);
+fr_engine *web_open(size_t device, const char *name, const char *driver, bool is_cpu, bool is_integrated, bool has_subgroups,
+                    uint32_t subgroup_min, uint32_t subgroup_max, uint32_t context, bool portable);
 EXPORT("close") void web_close(fr_engine *);
 EXPORT("error") const char *web_error(const fr_engine *);
 EXPORT("error_status") int web_error_status(const fr_engine *);
@@ -30,12 +30,14 @@ EXPORT("device_lost") void web_device_lost(fr_engine *, const char *message);
 EXPORT("device_error") void web_device_error(fr_engine *, const char *message);
 EXPORT("generate")
 int web_generate(fr_engine *, const uint32_t *ids, size_t n, int mode, uint32_t max_tokens, uint32_t window, uint32_t width,
-                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope);
+                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope, double budget_ms);
 EXPORT("prepare") int web_prepare(fr_engine *, int mode, uint32_t width);
 EXPORT("clear_memory") void web_clear_memory(fr_engine *);
 EXPORT("clear_conversation") void web_clear_conversation(fr_engine *, const char *conversation);
 EXPORT("save_memory") size_t web_save_memory(fr_engine *, void *bytes, size_t room);
 EXPORT("load_memory") int web_load_memory(fr_engine *, const void *bytes, size_t size);
+EXPORT("save_costs") size_t web_save_costs(fr_engine *, void *bytes, size_t room);
+EXPORT("load_costs") int web_load_costs(fr_engine *, const void *bytes, size_t size);
 EXPORT("abort") void web_abort(fr_engine *);
 EXPORT("reset") void web_reset(fr_engine *);
 EXPORT("take_text") size_t web_take_text(fr_engine *, char *out, size_t size);
@@ -62,13 +64,15 @@ void web_release(void *p)
     free(p);
 }
 
-fr_engine *web_open(size_t device, const char *name, bool is_cpu, bool has_subgroups, uint32_t subgroup_min, uint32_t subgroup_max,
-                    uint32_t context, bool portable)
+fr_engine *web_open(size_t device, const char *name, const char *driver, bool is_cpu, bool is_integrated, bool has_subgroups,
+                    uint32_t subgroup_min, uint32_t subgroup_max, uint32_t context, bool portable)
 {
     const fr_device d = {
         .device = (void *)device, /* the binding's handle */
         .name = name,
+        .driver = driver,
         .is_cpu = is_cpu,
+        .is_integrated = is_integrated,
         .has_subgroups = has_subgroups,
         .subgroup_min = subgroup_min,
         .subgroup_max = subgroup_max,
@@ -117,7 +121,7 @@ void web_device_error(fr_engine *e, const char *message)
 }
 
 int web_generate(fr_engine *e, const uint32_t *ids, size_t n, int mode, uint32_t max_tokens, uint32_t window, uint32_t width,
-                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope)
+                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope, double budget_ms)
 {
     const fr_request request = {
         .mode = (fr_mode)mode,
@@ -129,6 +133,7 @@ int web_generate(fr_engine *e, const uint32_t *ids, size_t n, int mode, uint32_t
         .ignore_eos = ignore_eos,
         .conversation = fr_conversation(conversation),
         .scope = (fr_scope)scope,
+        .budget_ms = budget_ms,
     };
     return (int)fr_generate(e, ids, n, &request);
 }
@@ -152,6 +157,15 @@ size_t web_save_memory(fr_engine *e, void *bytes, size_t room)
 int web_load_memory(fr_engine *e, const void *bytes, size_t size)
 {
     return (int)fr_load_memory(e, bytes, size, NULL);
+}
+
+size_t web_save_costs(fr_engine *e, void *bytes, size_t room)
+{
+    return fr_save_costs(e, bytes, room);
+}
+int web_load_costs(fr_engine *e, const void *bytes, size_t size)
+{
+    return (int)fr_load_costs(e, bytes, size, NULL);
 }
 
 void web_abort(fr_engine *e)
