@@ -93,6 +93,20 @@ def scaled(value):
     return None if value is None else value / 1e6
 
 
+def load_rows(legs):
+    """A row for each leg that loaded a model: times in ms, memory in MB when it was loaded and at the end."""
+    rows = []
+    for name, leg in legs.items():
+        engine, model, last = parts(name)
+        for e in events(leg, "loaded"):
+            end = next(iter(events(leg, "end")), {}).get("memory", {})
+            row = {"engine": engine, "model": model, "leg": last, **{k: e.get(k) for k in ("load_ms", "engine_load_ms", "compile_ms", "pipelines", "prepare_ms", "calibrate_ms")}}
+            for when, memory in (("loaded", e.get("memory", {})), ("end", end)):
+                row |= {f"gpu_mb_{when}": scaled(memory.get("gpu_bytes")), f"host_mb_{when}": scaled(memory.get("host_bytes"))}
+            rows.append({**row, "device_mb": scaled(e.get("device_bytes")), "wasm_mb": scaled(e.get("host_bytes"))})
+    return rows
+
+
 def prompt_rows(legs):
     rows = []
     for name, leg in legs.items():
@@ -206,7 +220,7 @@ def different_prompts(prompts):
     return sorted(i for i, n in sizes.items() if len(n) > 1)
 
 
-def summary(legs, speeds, tasks, steps, windows, profiles, prompts):
+def summary(legs, speeds, loads, tasks, steps, windows, profiles, prompts):
     machine = next(iter(legs.values()))["machine"]
     first = min(leg["date"] for leg in legs.values())
     out = ["# Benchmark", "", f"{first}; {machine['gpu'] or 'no NVIDIA GPU'}; {machine['cpu']}, {machine['cores']} cores; {machine['chrome']}", ""]
@@ -219,6 +233,11 @@ def summary(legs, speeds, tasks, steps, windows, profiles, prompts):
             [r["model"], engine_name(r["engine"]), r["mode"], f"{number(r['ms_per_token'])} ({number(r['ms_per_token_least'])} to {number(r['ms_per_token_most'])})",
              f"{number(r['prompt_tokens_per_s'], 0)} ({number(r['prompt_tokens_per_s_least'], 0)} to {number(r['prompt_tokens_per_s_most'], 0)})", number(r["first_ms"], 1),
              number(r["load_ms"], 0), number(r["gpu_mb"], 0), number(r["host_mb"], 0), r["samples"]] for r in speeds])
+    if loads:
+        out += ["## Loading", "", "From the call to an engine that takes requests; of this engine also from the first byte, of which compiling, and compiling the tree's kernels afterwards. Memory at the end of the leg.", ""]
+        out += table(["model", "engine", "leg", "load, ms", "from the first byte, ms", "pipelines, ms", "pipelines", "tree, ms", "GPU, MB", "host, MB"], [
+            [r["model"], engine_name(r["engine"]), r["leg"], number(r["load_ms"], 0), number(r["engine_load_ms"], 0), number(r["compile_ms"], 0), r["pipelines"] or "-", number(r["prepare_ms"], 0),
+             number(r["gpu_mb_end"], 0), number(r["host_mb_end"], 0)] for r in loads])
     whole = [r for r in tasks if r["task"] == "*"]
     if whole:
         different, answered = different_answers(prompts)
@@ -266,11 +285,11 @@ def main():
         print(f"report.py: {folder} has no results of suite.py", file=sys.stderr)
         return 1
     prompts = prompt_rows(legs)
-    rows = {"speed": speed_rows(legs), "tasks": task_rows(prompts), "steps": step_rows(legs), "windows": window_rows(legs), "profile": profile_rows(legs), "prompts": prompts}
+    rows = {"speed": speed_rows(legs), "loads": load_rows(legs), "tasks": task_rows(prompts), "steps": step_rows(legs), "windows": window_rows(legs), "profile": profile_rows(legs), "prompts": prompts}
     for name, list_ in rows.items():
         write_csv(folder, name + ".csv", list_)
     with open(os.path.join(folder, "summary.md"), "w", encoding="utf-8") as file:
-        file.write(summary(legs, rows["speed"], rows["tasks"], rows["steps"], rows["windows"], rows["profile"], prompts))
+        file.write(summary(legs, rows["speed"], rows["loads"], rows["tasks"], rows["steps"], rows["windows"], rows["profile"], prompts))
     try:
         import plot_suite
     except ImportError as e:

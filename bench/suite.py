@@ -191,13 +191,15 @@ class Suite:
             json.dump({"model": self.model_path(model), "cpu": self.args.cpu, "speed": self.speed(), "workload": workload, "max_tokens": self.args.max_tokens}, file)
         command = [node, os.path.join(HERE, "peers/llama.mjs"), job_path]
         memory = machine.Memory()
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         memory.watch(child.pid)
         events, late = [], time.monotonic() + self.args.leg_seconds
         for line in child.stdout:
             event = json.loads(line)
             if event["event"] in ("loaded", "end"):
                 event["memory"] = memory.sample()
+            if event["event"] == "end":
+                child.stdin.close()
             events.append(event)
             if time.monotonic() > late:
                 child.kill()

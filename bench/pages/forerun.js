@@ -5,13 +5,14 @@ import { Forerun } from "/forerun/index.js";
 let engine;
 
 export async function load(job) {
+  const began = performance.now();
   engine = await Forerun.load("/model.gguf", { cache: false, memory: "off" });
   const since = performance.now();
   const width = Math.max(...job.modes.map(m => m.request.width ?? 0));
   if (width > 1) await engine.prepare({ mode: "tree", width });
   const prepare_ms = performance.now() - since, [info, stats] = await Promise.all([engine.info(), engine.stats()]);
   return {
-    name: info.name, types: info.quantisation, device_bytes: info.device_bytes, host_bytes: info.host_bytes, context: info.context,
+    load_ms: since - began, name: info.name, types: info.quantisation, device_bytes: info.device_bytes, host_bytes: info.host_bytes, context: info.context,
     engine_load_ms: stats.load_ms, compile_ms: stats.compile_ms, pipelines: stats.pipelines, prepare_ms,
   };
 }

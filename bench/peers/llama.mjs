@@ -47,6 +47,7 @@ try {
   else await run({ text, max_tokens: 2, ignore_eos: true }); // compiles what there is to compile
   for (const { id, task, text } of job.workload ?? []) say({ event: "prompt", mode: "default", id, task, ...await run({ text, max_tokens: job.max_tokens, ignore_eos: false }) });
   say({ event: "end" });
+  await new Promise(resolve => process.stdin.once("end", resolve).resume()); // the suite looks at this process's memory
 } catch (e) {
   say({ event: "error", error: String(e?.stack ?? e).slice(0, 600) });
 }
