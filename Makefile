@@ -208,9 +208,9 @@ bench: native $(DEFAULT_MODEL)
 	@$(BUILD)/forerun bench "$(MODEL)"
 bench-web: web $(DEFAULT_MODEL) | system-browser
 	@node web/tools/bench.mjs --model "$(MODEL)"
-# What bench/suite.py measures beside this engine; nothing else needs it.
+# What bench/suite.py measures beside this engine; nothing else needs it. `npm ci` wants packages for other systems in the lock file, too.
 peers:
-	cd bench/peers && npm ci --omit=optional
+	cd bench/peers && npm install --no-save --omit=optional
 sizes: web
 	@for f in web/dist/forerun.wasm web/dist/index.js web/dist/worker.js; do printf '%7d bytes, %6d gzipped: %s\n' $$(wc -c < $$f) $$(gzip -9 -c $$f | wc -c) $$f; done
 
