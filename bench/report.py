@@ -93,6 +93,15 @@ def scaled(value):
     return None if value is None else value / 1e6
 
 
+def computes_on(engine, start, loaded):
+    """The adapter; engines that do without it when they can't use it say so in different ways."""
+    if engine == "native-llama":
+        return ", ".join(loaded.get("device", [])) or "CPU"
+    if engine == "chrome-wllama" and not start.get("shader_f16"):
+        return "CPU (no shader-f16)"
+    return start.get("adapter") or "-"
+
+
 def load_rows(legs):
     """A row for each leg that loaded a model: times in ms, memory in MB when it was loaded and at the end."""
     rows = []
@@ -100,7 +109,8 @@ def load_rows(legs):
         engine, model, last = parts(name)
         for e in events(leg, "loaded"):
             end = next(iter(events(leg, "end")), {}).get("memory", {})
-            row = {"engine": engine, "model": model, "leg": last, **{k: e.get(k) for k in ("load_ms", "engine_load_ms", "compile_ms", "pipelines", "prepare_ms", "calibrate_ms")}}
+            start = next(iter(events(leg, "start")), {})
+            row = {"engine": engine, "model": model, "leg": last, "on": computes_on(engine, start, e), **{k: e.get(k) for k in ("load_ms", "engine_load_ms", "compile_ms", "pipelines", "prepare_ms", "calibrate_ms")}}
             for when, memory in (("loaded", e.get("memory", {})), ("end", end)):
                 row |= {f"gpu_mb_{when}": scaled(memory.get("gpu_bytes")), f"host_mb_{when}": scaled(memory.get("host_bytes"))}
             rows.append({**row, "device_mb": scaled(e.get("device_bytes")), "wasm_mb": scaled(e.get("host_bytes"))})
@@ -235,8 +245,8 @@ def summary(legs, speeds, loads, tasks, steps, windows, profiles, prompts):
              number(r["load_ms"], 0), number(r["gpu_mb"], 0), number(r["host_mb"], 0), r["samples"]] for r in speeds])
     if loads:
         out += ["## Loading", "", "From the call to an engine that takes requests; of this engine also from the first byte, of which compiling, and compiling the tree's kernels afterwards. Memory at the end of the leg.", ""]
-        out += table(["model", "engine", "leg", "load, ms", "from the first byte, ms", "pipelines, ms", "pipelines", "tree, ms", "GPU, MB", "host, MB"], [
-            [r["model"], engine_name(r["engine"]), r["leg"], number(r["load_ms"], 0), number(r["engine_load_ms"], 0), number(r["compile_ms"], 0), r["pipelines"] or "-", number(r["prepare_ms"], 0),
+        out += table(["model", "engine", "leg", "computes on", "load, ms", "from the first byte, ms", "pipelines, ms", "pipelines", "tree, ms", "GPU, MB", "host, MB"], [
+            [r["model"], engine_name(r["engine"]), r["leg"], r["on"], number(r["load_ms"], 0), number(r["engine_load_ms"], 0), number(r["compile_ms"], 0), r["pipelines"] or "-", number(r["prepare_ms"], 0),
              number(r["gpu_mb_end"], 0), number(r["host_mb_end"], 0)] for r in loads])
     whole = [r for r in tasks if r["task"] == "*"]
     if whole:
