@@ -33,14 +33,23 @@ MOST_BYTES = {  # of a model file
     "chrome-wllama": 2_200_000_000,  # its WebAssembly memory ends at 4 GB
     "chrome-transformers": 1_100_000_000,  # of an ONNX file, which has a larger embedding, at 2 GB
 }
+
+
+def memory_of(mode):
+    """A memory of its own: modes answer the same prompts, and one would find the other's answers there."""
+    return {"memory": "session", "conversation": mode, "scope": "conversation"}
+
+
 MODES = [
     {"name": "greedy", "request": {"mode": "greedy"}},
     {"name": "loop", "request": {"mode": "loop"}},
     {"name": "tree 8", "request": {"mode": "tree", "width": 8}},
-    {"name": "tree 8, memory", "request": {"mode": "tree", "width": 8, "memory": "session"}},
+    {"name": "adaptive", "request": {"mode": "adaptive"}},
+    {"name": "tree 8, memory", "request": {"mode": "tree", "width": 8, **memory_of("tree")}},
+    {"name": "adaptive, memory", "request": {"mode": "adaptive", **memory_of("adaptive")}},
 ]
 ONE_MODE = [{"name": "default", "request": {}}]
-WAYS = ["loop", "tree 8"]  # of forerun compare, and greedy
+WAYS = ["loop", "tree 8", "adaptive"]  # of forerun compare, and greedy
 
 
 def parse():
