@@ -220,7 +220,8 @@ static void score_predicts_answer(void)
     session_close(&r);
 }
 
-/* Twelve query heads of 128 dimensions for one key head take 14,016 bytes of workgroup memory, thirteen 17,104; the default limit is 16,384. */
+/* Twelve query heads of 128 dimensions for one key head take 14,016 bytes of workgroup memory, thirteen 17,104; the default limit is
+ * 16,384. */
 static void workgroup_memory(void)
 {
     for (uint32_t heads = 12; heads <= 13; heads++) {
