@@ -4,7 +4,8 @@
  *  - the library is older than the header and numbers WGPUFeatureName differently: every feature goes through feature();
  *  - WGPUInstanceDescriptor differs between the two: NULL is the only descriptor that both agree on;
  *  - without a Vulkan driver that it likes, Dawn hands out its Null backend, whose buffers read garbage: refused here;
- *  - the Vulkan loader reads the environment when an instance is made, so SwiftShader is brought in with a new instance. */
+ *  - the Vulkan loader reads the environment when an instance is made, so SwiftShader is brought in with a new instance;
+ *  - workgroup memory that the Vulkan driver is asked to clear costs SwiftShader an instruction for each word: Dawn's own loop instead. */
 #include "cli/host.h"
 
 #include <fcntl.h>
@@ -382,6 +383,12 @@ static bool make_device(fr_host *host, fr_error_text *err)
     descriptor.requiredLimits = &limits;
     descriptor.requiredFeatureCount = n;
     descriptor.requiredFeatures = features;
+    static const char *const slow_to_compile[] = {"use_vulkan_zero_initialize_workgroup_memory_extension"};
+    WGPUDawnTogglesDescriptor toggles = WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT;
+    toggles.disabledToggleCount = 1;
+    toggles.disabledToggles = slow_to_compile;
+    if (host->facts.is_cpu)
+        descriptor.nextInChain = &toggles.chain;
     descriptor.deviceLostCallbackInfo.mode = WGPUCallbackMode_AllowProcessEvents;
     descriptor.deviceLostCallbackInfo.callback = on_lost;
     descriptor.deviceLostCallbackInfo.userdata1 = host;

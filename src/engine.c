@@ -44,7 +44,7 @@ static fr_status on_plan(void *user, const fr_config *config, const fr_weights *
     fr_adapt_plan(e);
     e->compile_start_ms = fr_now(e);
     e->forward = fr_forward_new(e->gpu, config, weights, e->context, error);
-    return e->forward ? fr_session_init(e, error) : error->status;
+    return e->forward && fr_forward_begin(e->forward, error) == FR_OK ? fr_session_init(e, error) : error->status;
 }
 
 static bool on_weights(void *user, uint32_t buffer, uint64_t offset, const void *bytes, size_t size)

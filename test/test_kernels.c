@@ -76,25 +76,27 @@ static uint32_t *source_of(checker *c, int source, size_t *n)
     }
 }
 
-/* Changes a bit of each word of a source, one after the other, until the twin of the dispatch just run disagrees with the kernel because
- * of a word that it has to write: the changed word itself does not count. */
+/* Changes a bit of each word of a source, a span of words after the other, until the twin of the dispatch just run disagrees with the
+ * kernel because of a word that it has to write: the changed words themselves do not count. */
 static bool seen(checker *c, int source, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
 {
     size_t n;
     uint32_t *words = source_of(c, source, &n);
-    const bool is_float = source == VECTORS || source == WORK;
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t was = words[i];
-        words[i] ^= is_float ? 0x00400000 : 0x04; /* half a float; two steps of a code or a few of an f16 */
-        if (source == SCALES || source == KV)
-            words[i] ^= 0x0200;
+    const bool is_float = source == VECTORS || source == WORK, halves = source == SCALES || source == KV;
+    const uint32_t change = is_float ? 0x00400000 : halves ? 0x0204 : 0x04; /* half a float; a few steps of an f16; two of a code */
+    const size_t span = source == TREE ? 1 : n / 64 + 1; /* trees must stay trees */
+    for (size_t from = 0, end; from < n; from = end) {
+        end = n - from < span ? n : from + span;
+        for (size_t i = from; i < end; i++)
+            words[i] ^= change;
         CHECK(checker_expect(c, nodes, tail, index, positions));
-        const size_t place = source >= ACT ? (size_t)(words + i - c->was.words) : c->was.n;
-        if (place < c->was.n && c->kind[place] == REF_BITS && c->low[place] == words[i])
-            c->low[place] = was; /* what the kernel did not touch */
-        const size_t wrong = checker_wrong(c);
-        words[i] = was;
-        if (wrong < c->was.n)
+        for (size_t i = from; i < end; i++) {
+            const size_t place = source >= ACT ? (size_t)(words + i - c->was.words) : c->was.n;
+            words[i] ^= change;
+            if (place < c->was.n && c->kind[place] == REF_BITS && c->low[place] == (words[i] ^ change))
+                c->low[place] = words[i]; /* what the kernel did not touch */
+        }
+        if (checker_wrong(c) < c->was.n)
             return true;
     }
     return false;

@@ -507,6 +507,16 @@ fr_status fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, bool *
     return FR_OK;
 }
 
+fr_status fr_forward_begin(fr_forward *f, fr_error_text *e)
+{
+    const uint32_t widest = f->shape.max_nodes;
+    bool is_ready;
+    if (fr_forward_prepare(f, widest, FR_TAIL_EMIT, &is_ready, e) != FR_OK ||
+        fr_forward_prepare(f, widest, FR_TAIL_NONE, &is_ready, e) != FR_OK)
+        return e->status;
+    return fr_forward_prepare(f, 1, FR_TAIL_EMIT, &is_ready, e);
+}
+
 /* Workgroups along x, 0 if it is left out; `positions`: tokens that are cached or processed at the end of the step. */
 static uint32_t width_of(const fr_forward *f, const command *c, uint32_t positions)
 {
@@ -632,10 +642,7 @@ fr_forward *fr_forward_new(fr_gpu *gpu, const fr_config *config, const fr_weight
     f->config = config;
     f->weights = weights;
     fr_shape_init(&f->shape, gpu, config, weights, context);
-    bool ready;
-    if (make_buffers(f, e) == FR_OK && fr_forward_prepare(f, f->shape.max_nodes, FR_TAIL_EMIT, &ready, e) == FR_OK &&
-        fr_forward_prepare(f, f->shape.max_nodes, FR_TAIL_NONE, &ready, e) == FR_OK &&
-        fr_forward_prepare(f, 1, FR_TAIL_EMIT, &ready, e) == FR_OK)
+    if (make_buffers(f, e) == FR_OK)
         return f;
     fr_forward_free(f);
     return NULL;

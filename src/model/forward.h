@@ -24,8 +24,7 @@ typedef struct fr_score_entry { /* one vec4f of SCORE in work */
     float id, margin, value, unused;
 } fr_score_entry;
 
-/* Makes buffers and starts compiling what the first token needs. `context`: tokens of the KV cache. The weights' structure must outlive it.
- */
+/* Makes buffers. `context`: tokens of the KV cache. The weights' structure must outlive it. */
 fr_forward *fr_forward_new(fr_gpu *, const fr_config *, const fr_weights *, uint32_t context, fr_error_text *);
 void fr_forward_free(fr_forward *);
 
@@ -43,6 +42,8 @@ uint32_t fr_forward_prefill_nodes(const fr_forward *); /* N of the widest bucket
 bool fr_forward_begun(fr_forward *, uint32_t nodes, fr_tail);
 /* Whether every pipeline of such a step is ready; starts compiling what is missing. */
 fr_status fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, bool *ready, fr_error_text *);
+/* Starts compiling what the first token of any answer needs. */
+fr_status fr_forward_begin(fr_forward *, fr_error_text *);
 
 /* What the drafter searches besides the sequence, for the steps recorded from now on: at most FR_MEMORY_TOKENS ids and breaks
  * (spec/draft.h), oldest first. Control.memory is the same number. */

@@ -56,6 +56,6 @@ export async function nodeGpu() {
   process.env.XDG_RUNTIME_DIR ??= scratch;
   const { create, globals } = await import("webgpu");
   for (const [name, value] of Object.entries(globals)) globalThis[name] ??= value;
-  gpu = create([]);
+  gpu = create(["disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension"]); // as cli/host.c
   return gpu;
 }
