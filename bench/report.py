@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 
-NAMES = {"chrome-forerun": "Forerun, Chrome", "chrome-wllama": "wllama, Chrome", "chrome-transformers": "Transformers.js, Chrome",
+NAMES = {"chrome-forerun": "Forerun, Chrome", "chrome-forerun-adaptive": "Forerun, Chrome", "chrome-wllama": "wllama, Chrome", "chrome-transformers": "Transformers.js, Chrome",
          "native-llama": "llama.cpp Vulkan, native", "native-forerun": "Forerun, native"}
 
 
@@ -70,7 +70,7 @@ def speed_rows(legs):
             continue
         r = leg["result"]
         prefill = [1000 * r["prompt_tokens"] / ms for ms in r["prefill"]["samples_ms"] if ms]
-        for mode in ("greedy", "loop"):
+        for mode in ("greedy", "loop", "adaptive"):
             samples = [{"ms_per_token": ms, "first_ms": None, "prompt_tokens_per_s": None, "prompt_tokens": r["prompt_tokens"], "tokens": r["tokens"]} for ms in r[mode]["samples_ms"]]
             if mode == "loop":
                 samples += [{"ms_per_token": None, "first_ms": 1000 * r["prompt_tokens"] / rate, "prompt_tokens_per_s": rate} for rate in prefill]
@@ -217,7 +217,7 @@ def different_answers(prompts):
     """Ids of prompts whose answer is not the same in all of our modes: there must be none."""
     hashes = {}
     for p in prompts:
-        if p["engine"] == "chrome-forerun":
+        if p["engine"].startswith("chrome-forerun"):
             hashes.setdefault(p["id"], set()).add(p["hash"])
     return sorted(i for i, h in hashes.items() if len(h) > 1), len(hashes)
 

@@ -10,7 +10,9 @@ export async function load(job) {
   const since = performance.now();
   const width = Math.max(...job.modes.map(m => m.request.width ?? 0));
   if (width > 1) await engine.prepare({ mode: "tree", width });
-  const prepare_ms = performance.now() - since, [info, stats] = await Promise.all([engine.info(), engine.stats()]);
+  const prepare_ms = performance.now() - since;
+  if (job.modes.some(m => m.request.mode === "adaptive")) for (const n of [2, 4, 8, 16, 32]) await engine.prepare({ mode: "tree", width: n });
+  const [info, stats] = await Promise.all([engine.info(), engine.stats()]);
   return {
     load_ms: since - began, name: info.name, types: info.quantisation, device_bytes: info.device_bytes, host_bytes: info.host_bytes, context: info.context,
     engine_load_ms: stats.load_ms, compile_ms: stats.compile_ms, pipelines: stats.pipelines, prepare_ms,
@@ -30,7 +32,7 @@ export async function run({ text, max_tokens, ignore_eos, mode }) {
   // Random weights yield tokens without a text of their own, which are no chunks: then the engine's word counts.
   return {
     first_ms: ignore_eos || !first ? timing.first_token_ms : first - began, total_ms, prompt_tokens: usage.prompt_tokens, tokens: usage.completion_tokens, engine_first_ms: timing.first_token_ms,
-    engine_ms_per_token: timing.ms_per_token, steps: timing.steps, tau: timing.tau, window: timing.window, width: timing.width, submits: timing.submits,
+    engine_ms_per_token: timing.ms_per_token, steps: timing.steps, tau: timing.tau, window: timing.window, width: timing.width, widths: timing.widths, probes: timing.probes, submits: timing.submits,
     dispatches_per_step: timing.dispatches_per_step, hash: hash(token_ids),
   };
 }
