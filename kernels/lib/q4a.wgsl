@@ -1,4 +1,5 @@
 // Weights w = d * code + m: one block's product with a block of activations, and its load (weights.h, FR_W_Q4A).
+const CODE_BITS = 4u;
 struct Row {
     codes: u32,
     scales: u32, // index of d, m pairs

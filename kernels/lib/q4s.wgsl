@@ -1,4 +1,5 @@
 // Weights w = d * (code - 8): one block's product with a block of activations, and its load (weights.h, FR_W_Q4S).
+const CODE_BITS = 4u;
 struct Row {
     codes: u32,
     scales: u32, // index of 16-bit scales

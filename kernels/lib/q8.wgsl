@@ -1,4 +1,5 @@
 // Weights w = d * code, int8 codes: one block's product with a block of activations, and its load (weights.h, FR_W_Q8).
+const CODE_BITS = 8u;
 struct Row {
     codes: u32,
     scales: u32, // index of 16-bit scales

@@ -1,9 +1,4 @@
-// Four rows and four tokens a thread, as outer products of floats, for CPU adapters: there dot4I8Packed is a dozen instructions, most of them
-// to part the bytes, and here each byte is parted once for four products. A block's sum is below 2^24, so as a float it is the same integer.
-fn part_byte(w: vec4u, shift: u32) -> vec4f { return vec4f(bitcast<vec4i>(w << vec4u(shift)) >> vec4u(24u)); }
-fn outer(w: vec4f, x: vec4f, t: mat4x4f) -> mat4x4f {
-    return mat4x4f(fma(w.xxxx, x, t[0]), fma(w.yyyy, x, t[1]), fma(w.zzzz, x, t[2]), fma(w.wwww, x, t[3]));
-}
+// Four rows and four tokens a thread, with lib/outer.
 fn outer_word(w: vec4u, x: vec4u, t: mat4x4f) -> mat4x4f { // four codes of each row, four of each token
     return outer(part_byte(w, 0u), part_byte(x, 0u), outer(part_byte(w, 8u), part_byte(x, 8u),
            outer(part_byte(w, 16u), part_byte(x, 16u), outer(part_byte(w, 24u), part_byte(x, 24u), t))));
@@ -12,7 +7,6 @@ fn outer_half(a: vec4u, b: vec4u, c: vec4u, d: vec4u, x: vec4u, y: vec4u, z: vec
     return outer_word(vec4u(a.x, b.x, c.x, d.x), vec4u(x.x, y.x, z.x, u.x), outer_word(vec4u(a.y, b.y, c.y, d.y), vec4u(x.y, y.y, z.y, u.y),
            outer_word(vec4u(a.z, b.z, c.z, d.z), vec4u(x.z, y.z, z.z, u.z), outer_word(vec4u(a.w, b.w, c.w, d.w), vec4u(x.w, y.w, z.w, u.w), t))));
 }
-fn join(coarse: vec4f, fine: vec4f) -> vec4f { return vec4f(254 * vec4i(coarse) + vec4i(fine)); } // as dot_block
 fn add_block(rows: Rows, token: u32, i: u32, a: u32, sum: Sum) -> Sum { // as in tile_r4t1.wgsl; four tokens from `token` on
     let stride = act_at(token + 1u) - act_at(token);
     let x = load_act(a);

@@ -83,9 +83,9 @@ static uint32_t power_of_2(uint32_t n)
 
 /* Decode on a GPU: many lanes a row, so that a step's few bytes are under way at once; trees likewise, with fewer lanes the more tokens,
  * for workgroups of 256 threads. On a CPU adapter a thread takes whole rows, and workgroups are small: SwiftShader switches between the
- * SIMD groups of a workgroup at every barrier, and clears workgroup memory word by word in generated code, which takes longer to compile
- * than all else (0.4 ms a word). Loads are dear everywhere, so four rows share those of activations, and four tokens, where there are so
- * many, those of weights. */
+ * SIMD groups of a workgroup at every barrier, and in a browser clears workgroup memory word by word in generated code, which takes longer
+ * to compile than all else (0.4 ms a word). Loads are dear everywhere, so four rows share those of activations, and four tokens, where
+ * there are so many, those of weights. */
 static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tokens)
 {
     const uint32_t t = tokens < 4 ? 1 : 4;
@@ -170,7 +170,8 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
         t.lanes /= 2;
     const bool shuffles = t.lanes > 1 && l->subgroup >= t.lanes;
     const uint32_t threads = groups * t.lanes;
-    common(b, k, threads, shuffles || has_lanes(k, 8));
+    const bool quads = l->is_cpu && l->subgroup >= 4 && t.t > 1;
+    common(b, k, threads, shuffles || quads || has_lanes(k, 8));
     fr_kernel_piece(b, "lib/state_read");
     const bool from_x = slot != FR_PART_O && slot != FR_PART_DOWN, wide = from_x && slot != FR_PART_TABLE;
     fr_kernel_u32(b, "PART", slot);
@@ -185,8 +186,10 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     fr_kernel_piece(b, "lib/tile_rows");
     if (t.t > 1)
         fr_kernel_piece(b, "lib/tile_tokens");
-    fr_kernel_piece(b, t.t > 1 ? (l->is_cpu ? "lib/tile_outer" : "lib/tile_r4t4") : "lib/tile_r4t1");
     fr_kernel_piece(b, "lib/products");
+    if (t.t > 1 && l->is_cpu)
+        fr_kernel_piece(b, "lib/outer");
+    fr_kernel_piece(b, t.t == 1 ? "lib/tile_r4t1" : quads ? "lib/tile_quad" : l->is_cpu ? "lib/tile_outer" : "lib/tile_r4t4");
     if (l->is_cpu) {
         uint32_t levels = 1;
         while (1u << (levels - 1) < m->leaves)
