@@ -7,12 +7,12 @@ let engine;
 export async function load(job) {
   const began = performance.now();
   engine = await Forerun.load("/model.gguf", { cache: false, memory: "off" });
-  const since = performance.now();
+  const since = performance.now(), stats = await engine.stats();
   const width = Math.max(...job.modes.map(m => m.request.width ?? 0));
   if (width > 1) await engine.prepare({ mode: "tree", width });
   const prepare_ms = performance.now() - since;
   if (job.modes.some(m => m.request.mode === "adaptive")) for (const n of [2, 4, 8, 16, 32]) await engine.prepare({ mode: "tree", width: n });
-  const [info, stats] = await Promise.all([engine.info(), engine.stats()]);
+  const info = await engine.info();
   return {
     load_ms: since - began, name: info.name, types: info.quantisation, device_bytes: info.device_bytes, host_bytes: info.host_bytes, context: info.context,
     engine_load_ms: stats.load_ms, compile_ms: stats.compile_ms, pipelines: stats.pipelines, prepare_ms,
