@@ -110,10 +110,19 @@ static void prepare(session_rig *r)
         session_prepare(r, width);
 }
 
+static bool every_width(const counts *c)
+{
+    for (int k = 0; k < WIDTHS; k++)
+        if (c->steps[k] == 0)
+            return false;
+    return true;
+}
+
+/* The clock ticks as often as it is read, and how often that is depends on the machine; so a width may come late, but it comes. */
 static void many_prompts(session_rig *r)
 {
     counts c = {0};
-    for (uint32_t i = 0; i < PROMPTS; i++) {
+    for (uint32_t i = 0; i < PROMPTS || (i < 20 * PROMPTS && !every_width(&c)); i++) {
         if (i % 3)
             odd_costs(r, i);
         one_prompt(r, i, &c);
