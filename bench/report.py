@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 
-NAMES = {"chrome-forerun": "Forerun, Chrome", "chrome-forerun-adaptive": "Forerun, Chrome", "chrome-wllama": "wllama, Chrome", "chrome-transformers": "Transformers.js, Chrome",
+NAMES = {"chrome-forerun": "Forerun, Chrome", "chrome-wllama": "wllama, Chrome", "chrome-transformers": "Transformers.js, Chrome",
          "native-llama": "llama.cpp Vulkan, native", "native-forerun": "Forerun, native"}
 
 
@@ -217,7 +217,7 @@ def different_answers(prompts):
     """Ids of prompts whose answer is not the same in all of our modes: there must be none."""
     hashes = {}
     for p in prompts:
-        if p["engine"].startswith("chrome-forerun"):
+        if p["engine"] == "chrome-forerun":
             hashes.setdefault(p["id"], set()).add(p["hash"])
     return sorted(i for i, h in hashes.items() if len(h) > 1), len(hashes)
 

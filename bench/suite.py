@@ -48,11 +48,6 @@ MODES = [
     {"name": "tree 8, memory", "request": {"mode": "tree", "width": 8, **memory_of("tree")}},
     {"name": "adaptive, memory", "request": {"mode": "adaptive", **memory_of("adaptive")}},
 ]
-# A leg of its own: each memory must be of the mode's own earlier answers, and has room for those of one mode.
-ADAPTIVE = [
-    {"name": "adaptive", "request": {"mode": "adaptive"}},
-    {"name": "adaptive, memory", "request": {"mode": "adaptive", "memory": "session"}},
-]
 ONE_MODE = [{"name": "default", "request": {}}]
 WAYS = ["loop", "tree 8", "adaptive"]  # of forerun compare, and greedy
 
@@ -230,7 +225,8 @@ class Suite:
 
     def round(self, model, number):
         """Everyone with the fixed prompt, one after the other."""
-        ours = [*(MODES[:3] if model in self.models else MODES[:2]), ADAPTIVE[0]]  # random weights say nothing about acceptance
+        without = [m for m in MODES if "memory" not in m["request"]]  # the same prompt again and again
+        ours = [m for m in without if model in self.models or m["name"] != "tree 8"]  # random weights say nothing about acceptance
         legs = [
             (f"chrome-forerun.{model}.{number}", lambda: self.page("forerun", model, ours, self.speed())),
             (f"chrome-wllama.{model}.{number}", lambda: self.page("wllama", model, ONE_MODE, self.speed(), flags=F16)),
@@ -245,7 +241,6 @@ class Suite:
         if self.prompts:
             all_legs += [
                 (f"chrome-forerun.{smol}.workload", lambda: self.page("forerun", smol, MODES, workload=self.prompts)),
-                (f"chrome-forerun-adaptive.{smol}.workload", lambda: self.page("forerun", smol, ADAPTIVE, workload=self.prompts)),
                 (f"chrome-wllama.{smol}.workload", lambda: self.page("wllama", smol, ONE_MODE, workload=self.peer_prompts, flags=F16)),
                 (f"native-llama.{smol}.workload", lambda: self.llama(smol, self.peer_prompts)),
                 (f"native-compare.{smol}.workload", lambda: self.compare(False)),
