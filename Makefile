@@ -2,6 +2,7 @@
 #
 #   BUILD   folder of everything built (build)
 #   MODEL   a GGUF file or URL for demo, serve and bench (the default model, fetched once into the cache)
+#   PORT    where serve listens (8080)
 #   ONLY    tests to run with test-unit and test-asan, by the beginning of their names
 #   JOBS    tests of test-unit and test-asan at a time (the number of processors)
 #   V=1     show the commands
@@ -20,6 +21,7 @@ WEBGPU_DIR   := $(CACHE)/$(WEBGPU_PACKAGE)-$(WEBGPU_VERSION)
 WEBGPU_H     := $(WEBGPU_DIR)/$(WEBGPU_FILE)
 MODEL_CACHED := $(CACHE)/$(MODEL_PACKAGE)-$(MODEL_VERSION)/$(MODEL_FILE)
 MODEL        ?= $(MODEL_CACHED)
+PORT         ?= 8080
 GEN          := $(BUILD)/gen
 OBJ          := $(BUILD)/obj
 WASM         := $(BUILD)/wasm/forerun.wasm
@@ -71,7 +73,7 @@ all: native web
 help:
 	@echo 'make demo    set up, then let the default model summarise an article in headless Chromium (MODEL=path-or-url)'
 	@echo 'make test    set up, then every check and test; the last line says how many passed'
-	@echo 'make serve   set up, then serve the demo page for your own browser'
+	@echo 'make serve   set up, then serve the demo page for your own browser (PORT=8080)'
 	@echo
 	@echo 'make all     native and web             make native      $(BUILD)/forerun'
 	@echo 'make wasm    $(WASM)    make web         the npm package in web/dist'
@@ -203,7 +205,7 @@ DEFAULT_MODEL = $(filter $(MODEL_CACHED),$(MODEL))
 demo: web native $(DEFAULT_MODEL) | system-browser
 	@exec node web/tools/demo.mjs --model "$(MODEL)"
 serve: web $(DEFAULT_MODEL)
-	@exec node web/tools/serve.mjs --model "$(MODEL)"
+	@exec node web/tools/serve.mjs --model "$(MODEL)" --port "$(PORT)"
 bench: native $(DEFAULT_MODEL)
 	@$(BUILD)/forerun bench "$(MODEL)"
 bench-web: web $(DEFAULT_MODEL) | system-browser

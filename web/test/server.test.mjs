@@ -1,12 +1,14 @@
 // The development server: what it sends, in which pieces, and what it never sends.
 
 import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { startServer } from "../tools/server.mjs";
-import { scratch } from "./helpers.mjs";
+import { scratch, web } from "./helpers.mjs";
 
 const folder = join(scratch, "server"), root = join(folder, "root");
 let server, logs = [];
@@ -91,4 +93,34 @@ test("server: reports of pages", async () => {
 test("server: a model that isn't there, a port that is taken", async () => {
   await assert.rejects(startServer({ root, model: join(folder, "none.gguf") }), /none\.gguf is not a file/);
   await assert.rejects(startServer({ root, port: Number(new URL(server.url).port) }), /--port/);
+});
+
+const serve = (...args) => spawnSync(process.execPath, [join(web, "tools/serve.mjs"), ...args], { encoding: "utf8", timeout: 60_000 });
+
+test("serve: a port that is taken, or none at all, is one line", () => {
+  const { port } = new URL(server.url);
+  const taken = serve("--port", port);
+  assert.deepEqual([taken.status, taken.stdout], [1, ""]);
+  assert.equal(taken.stderr, `serve: port ${port} is taken by another program: choose another one (make serve PORT=N, or --port N)\n`);
+  for (const wrong of ["abc", "-1", "65536", "80.5", "1e3", "", " 80"]) {
+    const r = serve("--port", wrong);
+    assert.deepEqual([r.status, r.stdout], [2, ""], wrong);
+    assert.match(r.stderr, /^--port takes the number of a port, 0 to 65535, not "[^\n]*"; usage: [^\n]*\n$/, wrong);
+    assert.ok(r.stderr.includes(`not "${wrong}";`), wrong);
+  }
+});
+
+test("serve: listens where it is told, and make passes PORT on", async () => {
+  const child = spawn(process.execPath, [join(web, "tools/serve.mjs"), "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
+  try {
+    const [line] = await once(child.stdout.setEncoding("utf8"), "data");
+    const url = /^Forerun's demo page: (http:\/\/127\.0\.0\.1:\d+\/)/.exec(line)[1];
+    assert.match(await (await fetch(url)).text(), /<html|<!doctype/i);
+  } finally {
+    child.kill();
+  }
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(MAKE.*|MFLAGS|PORT)$/.test(name)));
+  const recipe = (...words) => spawnSync("make", ["-n", "-C", join(web, ".."), "serve", ...words], { env, encoding: "utf8" }).stdout;
+  assert.match(recipe("PORT=8123"), /serve\.mjs --model ".+" --port "8123"$/m);
+  assert.match(recipe(), /serve\.mjs --model ".+" --port "8080"$/m);
 });

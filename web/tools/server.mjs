@@ -13,6 +13,7 @@ const TYPES = {
   ".md": "text/markdown; charset=utf-8", ".ts": "text/plain; charset=utf-8", ".wasm": "application/wasm", ".gguf": "application/octet-stream",
 };
 const MODEL = "/model.gguf";
+const TAKEN = { EADDRINUSE: "is taken by another program", EACCES: "is not for ordinary users" };
 const MAX_POST = 1 << 20;
 const BASE_HEADERS = {
   // Cross-origin isolation is not needed by the engine; it makes the browser's clock finer.
@@ -43,7 +44,7 @@ export async function startServer({ root, model, port = 0, host = "127.0.0.1", o
     });
   });
   await new Promise((resolve, reject) => {
-    server.once("error", e => reject(e.code === "EADDRINUSE" ? new Error(`port ${port} is taken: choose another with --port`) : e));
+    server.once("error", e => reject(TAKEN[e.code] ? new Error(`port ${port} ${TAKEN[e.code]}: choose another one (make serve PORT=N, or --port N)`) : e));
     server.listen(port, host, resolve);
   });
   const close = () => new Promise(resolve => {
