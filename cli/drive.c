@@ -45,12 +45,10 @@ FILE *fr_model_open(const char *path, fr_error_text *err)
     return file;
 }
 
-static fr_status engine_error(const fr_engine *engine, const char *path, fr_error_text *err)
+fr_status fr_drive_error(const fr_engine *engine, const char *path, fr_error_text *err)
 {
-    fr_status status = fr_error_status(engine);
-    if (path && status == FR_BAD_MODEL)
-        return fr_fail(err, status, "%s: %s", path, fr_error(engine));
-    return fr_fail(err, status == FR_OK ? FR_FAILED : status, "%s", fr_error(engine));
+    const fr_status status = fr_error_status(engine) == FR_OK ? FR_FAILED : fr_error_status(engine);
+    return path ? fr_fail(err, status, "%s: %s", path, fr_error(engine)) : fr_fail(err, status, "%s", fr_error(engine));
 }
 
 /* The file's next piece, however often the device has to catch up. */
@@ -96,7 +94,7 @@ static fr_status feed_file(fr_drive *d, FILE *file, const char *path, bool progr
         return fr_fail(err, FR_BAD_MODEL, "%s: %s after %llu bytes", path, strerror(errno), (unsigned long long)done);
     if (status == FR_OK && !interrupted)
         status = fr_feed_end(d->engine);
-    return status == FR_OK ? FR_OK : engine_error(d->engine, path, err);
+    return status == FR_OK ? FR_OK : fr_drive_error(d->engine, path, err);
 }
 
 static fr_status load(fr_drive *d, FILE *file, const char *path, bool progress, fr_error_text *err)
@@ -105,7 +103,7 @@ static fr_status load(fr_drive *d, FILE *file, const char *path, bool progress, 
     fr_state state = FR_STATE_LOADING;
     while (status == FR_OK && !interrupted && (state = fr_poll(d->engine)) != FR_STATE_READY) {
         if (state == FR_STATE_FAILED)
-            status = engine_error(d->engine, path, err);
+            status = fr_drive_error(d->engine, path, err);
         else
             fr_host_pump(d->host);
     }
@@ -125,6 +123,8 @@ fr_status fr_drive_open(fr_drive *d, const char *path, const char *adapter, cons
         status = err->status;
     else if ((d->engine = fr_open(fr_host_device(d->host), options)) == NULL)
         status = fr_fail(err, FR_FAILED, "out of memory opening the engine");
+    else if (fr_poll(d->engine) == FR_STATE_FAILED)
+        status = fr_drive_error(d->engine, NULL, err); /* the device is no good for any file */
     if (status == FR_OK) {
         fr_host_attach(d->host, d->engine);
         status = load(d, file, path, progress, err);
@@ -152,7 +152,7 @@ fr_status fr_drive_wait(fr_drive *d, void (*step)(void *, fr_engine *), void *us
         if (step)
             step(user, d->engine);
         if (state == FR_STATE_FAILED)
-            return engine_error(d->engine, NULL, err);
+            return fr_drive_error(d->engine, NULL, err);
         if (state == FR_STATE_READY)
             break;
         if (interrupted && !aborted) {
@@ -161,5 +161,5 @@ fr_status fr_drive_wait(fr_drive *d, void (*step)(void *, fr_engine *), void *us
         }
         fr_host_pump(d->host);
     }
-    return fr_finish_reason(d->engine) == FR_FINISH_ERROR ? engine_error(d->engine, NULL, err) : FR_OK;
+    return fr_finish_reason(d->engine) == FR_FINISH_ERROR ? fr_drive_error(d->engine, NULL, err) : FR_OK;
 }

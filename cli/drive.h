@@ -19,6 +19,9 @@ FILE *fr_model_open(const char *path, fr_error_text *);
 fr_status fr_drive_open(fr_drive *, const char *path, const char *adapter, const fr_options *, bool progress, fr_error_text *);
 void fr_drive_close(fr_drive *);
 
+/* What the engine says, behind the name of its file; `path` NULL: the file is not to blame. */
+fr_status fr_drive_error(const fr_engine *, const char *path, fr_error_text *);
+
 /* Waits for a request's end. `step` (may be NULL) is called after every poll. The engine's failure is returned; an interrupt aborts the
  * request and is no error here. */
 fr_status fr_drive_wait(fr_drive *, void (*step)(void *user, fr_engine *), void *user, fr_error_text *);

@@ -52,7 +52,7 @@ fr_status fr_file_open(fr_file *f, const char *path, fr_error_text *err)
     static const fr_sink nowhere = {NULL, plan_nothing, discard};
     fr_error_text inner = {0};
     struct stat facts;
-    *f = (fr_file){0};
+    *f = (fr_file){.path = path};
     FILE *in = fr_model_open(path, err);
     if (!in)
         return err->status;
@@ -80,5 +80,9 @@ void fr_file_close(fr_file *f)
 
 fr_tokenizer *fr_file_tokenizer(const fr_file *f, fr_error_text *err)
 {
-    return fr_vocabulary_read(fr_loader_meta(f->loader), err);
+    fr_error_text inner = {0};
+    fr_tokenizer *tokenizer = fr_vocabulary_read(fr_loader_meta(f->loader), &inner);
+    if (!tokenizer)
+        named(f->path, &inner, err);
+    return tokenizer;
 }

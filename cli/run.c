@@ -162,7 +162,7 @@ static fr_status start(fr_engine *engine, const run_options *o, const fr_text *t
                          n == SIZE_MAX ? "the prompt can't be tokenised" : "out of memory for a prompt of %zu tokens", n);
     a->prompt = ids;
     a->n_prompt = n;
-    return status == FR_OK ? FR_OK : fr_fail(err, status, "%s", fr_error(engine));
+    return status == FR_OK ? FR_OK : fr_drive_error(engine, status == FR_BAD_MODEL ? o->model : NULL, err);
 }
 
 static void take(void *user, fr_engine *engine)

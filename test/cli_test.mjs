@@ -168,6 +168,14 @@ test("arguments.wrong", () => {
 
 // ---- model files
 
+/** The random model with `to` written over where it has `from`. */
+function patched(name, from, to) {
+  const bytes = Buffer.from(readFileSync(tiny())), at = bytes.indexOf(from);
+  assert.ok(at > 0, from);
+  bytes.write(to, at, "latin1");
+  return file(name, bytes);
+}
+
 /** Files that are no models, and what the error line must say. */
 function badFiles() {
   const whole = readFileSync(tiny());
@@ -181,10 +189,16 @@ function badFiles() {
     [file("header.gguf", whole.subarray(0, 300)), /truncated: it ends at byte 300/],
     [file("data.gguf", whole.subarray(0, whole.length - 4096)), /truncated|ends|bytes/],
     [file("counts.gguf", Buffer.concat([whole.subarray(0, 8), Buffer.alloc(16, 0xff), whole.subarray(24)])), /claims 18446744073709551615 tensors/],
+    [patched("architecture.gguf", "llama", "lloma"), /architecture is lloma/],
+    [patched("tokenizer.gguf", "gpt2", "spm2"), /tokenizer "spm2" is not supported/],
+    [patched("merges.gguf", "tokenizer.ggml.merges", "tokenizer.ggml.mergez"), /no vocabulary/],
+    [patched("bos.gguf", "bos_token_id", "bos_token_id\x04\0\0\0\x7f\x7f\x7f\x7f"), /bos_token_id/],
+    [tiny({ pre: "odd" }), /pre-tokenizer "odd" is not supported/],
   ];
 }
 test("model.bad_files", () => {
-  for (const [path, pattern] of badFiles()) {
+  for (const [path, what] of badFiles()) {
+    const pattern = new RegExp(`^forerun: ${path.replaceAll(".", "\\.")}(?=: | is ).*${what.source}`, what.flags); // each names the file first
     fails(3, pattern, ["run", path, "-p", "a"]);
     for (const of of [program, sanitized()]) { // these two open no GPU, whose libraries the sanitizers know nothing of
       fails(3, pattern, ["info", path], { of });
@@ -192,6 +206,8 @@ test("model.bad_files", () => {
     }
   }
   fails(3, /No such file/, ["bench", "/nonexistent.gguf"]);
+  const path = patched("template.gguf", "<|im_start|>", "<|im_begin|>");
+  fails(3, /^forerun: .*template\.gguf: tokenizer\.chat_template: neither ChatML nor Llama-3/, ["run", path, "-p", "a"]);
 });
 
 // ---- adapters
