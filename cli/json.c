@@ -82,3 +82,51 @@ void fr_json_number(fr_json *j, const char *key, double value)
     else
         fputs("null", j->out);
 }
+
+/* Four hexadecimal digits behind a "\\u" at s; UINT32_MAX: there are none. */
+static uint32_t unit(const char *s, const char *end)
+{
+    uint32_t code = 0;
+    if (end - s < 6 || s[0] != '\\' || s[1] != 'u')
+        return UINT32_MAX;
+    for (int i = 2; i < 6; i++) {
+        static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+        const char *digit = s[i] ? strchr(digits, s[i]) : NULL;
+        if (!digit)
+            return UINT32_MAX;
+        code = 16 * code + (uint32_t)(digit - digits) % 16;
+    }
+    return code;
+}
+
+bool fr_json_unescape(char *out, const char *written, size_t size)
+{
+    static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    const char *end = written + size;
+    for (const char *s = written; s < end;) {
+        if (*s != '\\') {
+            *out++ = *s++;
+            continue;
+        }
+        const char *name = end - s > 1 && s[1] ? strchr(names, s[1]) : NULL;
+        if (name) {
+            *out++ = meanings[name - names];
+            s += 2;
+            continue;
+        }
+        uint32_t code = unit(s, end);
+        if (code == UINT32_MAX)
+            return false;
+        s += 6;
+        const uint32_t low = code - 0xd800 < 0x400 ? unit(s, end) : 0;
+        if (low - 0xdc00 < 0x400) {
+            code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+            s += 6;
+        }
+        if (!code || code - 0xd800 < 0x800)
+            code = 0xfffd;
+        out += fr_utf8_write((uint8_t *)out, code);
+    }
+    *out = 0;
+    return true;
+}

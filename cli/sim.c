@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/line.h"
 #include "cli/json.h"
 #include "cli/sim/control.h"
 #include "cli/sim/replay.h"
@@ -183,6 +184,16 @@ static void print_sizes(const grid *g, bool whole)
         }
 }
 
+/* A name from the log as a cell of a table, whatever it holds. */
+static void print_name(const char *name, int width)
+{
+    char line[256];
+    fr_line_copy(line, sizeof line, name, strlen(name));
+    for (const char *c = line; *c; c++)
+        width -= ((unsigned char)*c & 0xc0) != 0x80; /* continues a code point */
+    printf("  %s%*s", line, width > 0 ? width : 0, "");
+}
+
 /* Drafters side by side at the widest width, with the first and the last size of memory. */
 static void print_tasks(const grid *g, bool whole)
 {
@@ -198,8 +209,8 @@ static void print_tasks(const grid *g, bool whole)
             printf("%s%7s", d ? " " : "   ", o->drafters[d]->name);
     putchar('\n');
     for (size_t t = 0; t < g->log->n_tasks; t++) {
-        const char *name = g->log->tasks[t][0] ? g->log->tasks[t] : "(no task)";
-        printf("  %-18s %7" PRIu64, name, count_of(g, 0, 0, t, 0, whole).tokens);
+        print_name(g->log->tasks[t][0] ? g->log->tasks[t] : "(no task)", 18);
+        printf(" %7" PRIu64, count_of(g, 0, 0, t, 0, whole).tokens);
         for (uint32_t s = 0; s < n_shown; s++)
             for (uint32_t d = 0; d < o->n_drafters; d++)
                 printf("%s%7.3f", d ? " " : "   ", tau(count_of(g, d, shown[s], t, o->n_widths - 1, whole)));

@@ -297,6 +297,21 @@ test("sim.json_and_csv", () => {
   assert.equal(lines.length, 1 + r.figures.length);
 });
 
+test("sim.task_names", () => {
+  const names = { 'a, "b"': '"a, \\"b\\""', "caf\u00e9/\u{1F433}\\": '"caf\\u00e9\\/\\ud83d\\uDC33\\\\"', "x\ty": '"x\\ty"', "\ufffd\ufffd": '"\\ud83d\\u0000"' };
+  const line = task => `{"task":${task},"prompt_ids":[3],"tokens":[7,8,9]}\n`;
+  const path = file("names.jsonl", [...Object.values(names), '"caf\u00e9/\u{1F433}\\\\"'].map(line).join("")), words = [path, "--drafters", "fixed", "--memory", "0", "--widths", "8"];
+  assert.deepEqual(json(["sim", ...words]).figures.slice(1).map(f => f.task).sort(), Object.keys(names).sort(), "the same name written in two ways is one");
+  const csv = forerun(["sim", "--csv", ...words]).stdout;
+  assert.match(csv, /^fixed,8,0,"a, ""b""",/m);
+  assert.match(csv, /^fixed,8,0,"caf\u00e9\/\u{1F433}\\",/mu);
+  const table = forerun(["sim", ...words]).stdout;
+  assert.match(table, /^ {2}caf\u00e9\/\u{1F433}\\ {11} {7}4 /mu, "padded by characters");
+  assert.match(table, /^ {2}x y {2}/m, "nothing from a log moves a terminal's cursor");
+  for (const wrong of ['"\\x"', '"\\u12g4"', '"\\u12"'])
+    fails(2, /names\.jsonl:1: "task" has an escape that JSON does not know/, ["sim", file("names.jsonl", line(wrong))]);
+});
+
 test("sim.control", () => {
   const r = json(["sim", log(), "--control", "--curves", "h200,swiftshader"]);
   assert.deepEqual(r.devices.map(d => [d.device, d.whole, d.tokens]), [["h200", false, 9], ["h200", true, 9], ["swiftshader", false, 9], ["swiftshader", true, 9]]);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/json.h"
+
 enum { DEPTH = 64 }; /* of nested values */
 
 typedef struct reader {
@@ -110,25 +112,27 @@ static fr_status ids(reader *r, const char *member, uint32_t **list, uint32_t *n
     return take(r, ']') ? FR_OK : bad(r, what);
 }
 
-static fr_status task_index(sim_log *log, reader *r, const char *name, size_t size, uint32_t *index)
+static fr_status task_index(sim_log *log, reader *r, const char *written, size_t size, uint32_t *index)
 {
-    for (size_t i = 0; i < log->n_tasks; i++)
-        if (strlen(log->tasks[i]) == size && !memcmp(log->tasks[i], name, size)) {
-            *index = (uint32_t)i;
-            return FR_OK;
-        }
     char **more = realloc(log->tasks, (log->n_tasks + 1) * sizeof *more);
-    char *copy = malloc(size + 1);
+    char *name = malloc(size + 1);
     if (more)
         log->tasks = more;
-    if (!more || !copy) {
-        free(copy);
+    if (!more || !name) {
+        free(name);
         return fr_fail(r->err, FR_FAILED, "out of memory for the tasks of %s", r->name);
     }
-    memcpy(copy, name, size);
-    copy[size] = 0;
-    *index = (uint32_t)log->n_tasks;
-    log->tasks[log->n_tasks++] = copy;
+    if (!fr_json_unescape(name, written, size)) {
+        free(name);
+        return bad(r, "\"task\" has an escape that JSON does not know");
+    }
+    *index = 0;
+    while (*index < log->n_tasks && strcmp(log->tasks[*index], name))
+        ++*index;
+    if (*index < log->n_tasks)
+        free(name);
+    else
+        log->tasks[log->n_tasks++] = name;
     return FR_OK;
 }
 
