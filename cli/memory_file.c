@@ -22,14 +22,16 @@ static fr_status check_folder(const char *path, fr_error_text *err)
         slash[slash == folder] = 0;
     const bool writable = access(slash ? folder : ".", W_OK | X_OK) == 0;
     free(folder);
-    return writable ? FR_OK : fr_fail(err, FR_BAD_ARGUMENT, "%s: its folder can't be written to: %s", path, strerror(errno));
+    return writable ? FR_OK
+                    : fr_fail(err, FR_BAD_ARGUMENT, "%s: its folder can't be written to: %s; give a file in another folder", path,
+                              strerror(errno));
 }
 
 static fr_status read_file(fr_memory_file *f, fr_error_text *err)
 {
     FILE *in = fopen(f->path, "rb");
     if (!in)
-        return fr_fail(err, FR_BAD_ARGUMENT, "%s: %s", f->path, strerror(errno));
+        return fr_fail(err, FR_BAD_ARGUMENT, "%s can't be read: %s; make it readable, or give another file", f->path, strerror(errno));
     f->bytes = malloc(MOST_BYTES);
     if (f->bytes)
         f->size = fread(f->bytes, 1, MOST_BYTES, in);
@@ -37,7 +39,7 @@ static fr_status read_file(fr_memory_file *f, fr_error_text *err)
     fclose(in);
     if (!f->bytes)
         return fr_fail(err, FR_FAILED, "out of memory for %s", f->path);
-    return failed ? fr_fail(err, FR_BAD_ARGUMENT, "%s: %s", f->path, strerror(EIO)) : FR_OK;
+    return failed ? fr_fail(err, FR_BAD_ARGUMENT, "%s can't be read: %s; give another file", f->path, strerror(EIO)) : FR_OK;
 }
 
 fr_status fr_memory_file_open(fr_memory_file *f, const char *path, fr_error_text *err)
@@ -48,7 +50,11 @@ fr_status fr_memory_file_open(fr_memory_file *f, const char *path, fr_error_text
         return fr_fail(err, FR_BAD_ARGUMENT, "--memory needs the name of a file");
     const bool exists = stat(path, &facts) == 0;
     if (!exists && errno != ENOENT)
-        return fr_fail(err, FR_BAD_ARGUMENT, "%s: %s", path, strerror(errno));
+        return fr_fail(err, FR_BAD_ARGUMENT, "%s: %s; give session memory another file", path, strerror(errno));
+    if (!exists && lstat(path, &facts) == 0) /* the new file would take the link's place */
+        return fr_fail(err, FR_BAD_ARGUMENT, "%s is a link to a file that is not there; remove it, or give the file's own name", path);
+    if (exists && S_ISDIR(facts.st_mode))
+        return fr_fail(err, FR_BAD_ARGUMENT, "%s is a directory; give session memory a file in it, or elsewhere", path);
     if (exists && !S_ISREG(facts.st_mode))
         return fr_fail(err, FR_BAD_ARGUMENT, "%s is no regular file; give session memory a file of its own", path);
     f->path = exists ? realpath(path, NULL) : strdup(path);

@@ -445,6 +445,18 @@ test("run.memory_refused", () => {
   }
   fails(2, /another model/, ["run", tiny({ vocab: 331 }), ...prompt, "--raw", "--memory", good]);
   assert.deepEqual(readFileSync(good), bytes);
+  const dangling = join(scratch, "dangling.memory"), locked = file("locked.memory", bytes);
+  symlinkSync(join(scratch, "nothing.memory"), dangling);
+  chmodSync(locked, 0o200);
+  for (const [path, pattern] of [
+    [dangling, /dangling\.memory is a link to a file that is not there; remove it/],
+    [scratch, / is a directory; give session memory a file/],
+    [join(scratch, "none/f"), /none\/f: its folder can't be written to: No such file or directory; give/],
+    [join(good, "f"), /good\.memory\/f: Not a directory; give/],
+    ...process.getuid() === 0 ? [] : [[locked, /locked\.memory can't be read: Permission denied; make it readable/]], // root may read anything
+  ]) fails(2, pattern, ["run", "m", ...prompt, "--memory", path]);
+  assert.ok(lstatSync(dangling).isSymbolicLink() && !existsSync(dangling), "the link is as it was");
+  assert.equal(statSync(locked).size, bytes.length);
   fails(2, /--memory needs the name of a file/, ["run", talker(), ...prompt, "--memory", ""]);
 });
 
