@@ -43,6 +43,8 @@ static fr_status set_count(const fr_arg *a, const char *value, fr_error_text *er
 static fr_status set(const fr_arg *a, const char *value, fr_error_text *err)
 {
     fr_list *list = a->target;
+    if (value && !*value && (!strcmp(a->value, "FILE") || !strcmp(a->value, "LOG")))
+        return fr_fail(err, FR_BAD_ARGUMENT, "%s needs the name of a file, not \"\"", a->name);
     switch (a->kind) {
     case FR_ARG_FLAG:
         *(bool *)a->target = true;
@@ -97,6 +99,10 @@ fr_args_result fr_args_parse(const fr_verb *verb, const fr_arg *table, int argc,
                 return FR_ARGS_BAD;
         } else if (*word) {
             fr_fail(err, FR_BAD_ARGUMENT, "%s takes one file, not also \"%.60s\"; quote texts with spaces", verb->name, argv[i]);
+            return FR_ARGS_BAD;
+        } else if (!argv[i][0]) {
+            fr_fail(err, FR_BAD_ARGUMENT, "%s needs the name of a file, not \"\"; \"forerun %s --help\" tells more", verb->name,
+                    verb->name);
             return FR_ARGS_BAD;
         } else {
             *word = argv[i];

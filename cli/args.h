@@ -21,7 +21,7 @@ typedef enum fr_arg_kind {
 typedef struct fr_arg {
     fr_arg_kind kind;
     const char *name;  /* "-n", "--mode" */
-    const char *value; /* what the help calls the value, "MAX"; NULL for flags */
+    const char *value; /* what the help calls the value, "MAX"; FILE and LOG are never empty; NULL for flags */
     const char *help;  /* NULL: not listed */
     void *target;
     uint32_t min, max;

@@ -450,6 +450,8 @@ fr_status fr_verb_bench(const fr_verb *verb, int argc, char **argv, fr_error_tex
         return result == FR_ARGS_HELP ? FR_OK : err->status;
     if (!b.model)
         return fr_fail(err, FR_BAD_ARGUMENT, "bench needs a model: forerun bench MODEL");
+    if (b.widest & (b.widest - 1))
+        return fr_fail(err, FR_BAD_ARGUMENT, "--width is 1, 2, 4, 8, 16 or 32, not %u", b.widest);
     fr_options options = {.context = b.context};
     b.talk = !b.json && isatty(STDERR_FILENO);
     fr_interrupt_catch();

@@ -48,6 +48,11 @@ typedef struct comparison {
     bool left_out[WAYS];
 } comparison;
 
+static const char *log_name(const comparison *c)
+{
+    return strcmp(c->log_path, "-") ? c->log_path : "standard input";
+}
+
 /* Memory never holds the answer that is asked for: each way begins with what it was before this prompt. */
 static fr_status run(comparison *c, const way *w, const sim_line *line, fr_error_text *err)
 {
@@ -61,7 +66,7 @@ static fr_status run(comparison *c, const way *w, const sim_line *line, fr_error
     if (status == FR_OK)
         status = fr_generate(engine, line->prompt, line->n_prompt, &request);
     if (status != FR_OK)
-        return fr_fail(err, status, "%s", fr_error(engine));
+        return fr_fail(err, status, "%s: prompt %zu: %s", log_name(c), (size_t)(line - c->log.lines) + 1, fr_error(engine));
     return fr_drive_wait(&c->drive, NULL, NULL, err);
 }
 
@@ -143,6 +148,14 @@ static void print_tally(fr_json *j, const char *name, const tally *t)
     fr_json_close(j, '}');
 }
 
+static fr_status unknown_way(const char *name, fr_error_text *err)
+{
+    char names[300] = "";
+    for (int i = 0; i < WAYS; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s\"%s\"", i ? ", " : "", ways[i].name);
+    return fr_fail(err, FR_BAD_ARGUMENT, "--way %.40s: no such way; there are %s", name, names);
+}
+
 /* Only the ways that were named, if any were, and the first. */
 static fr_status choose_ways(comparison *c, fr_error_text *err)
 {
@@ -153,8 +166,7 @@ static fr_status choose_ways(comparison *c, fr_error_text *err)
         while (i < WAYS && strcmp(ways[i].name, c->only.items[k]) != 0)
             i++;
         if (i == WAYS)
-            return fr_fail(err, FR_BAD_ARGUMENT, "--way %s: no such way; they are named as in the output, such as \"tree 8\"",
-                           c->only.items[k]);
+            return unknown_way(c->only.items[k], err);
         c->left_out[i] = false;
     }
     return FR_OK;
@@ -281,11 +293,12 @@ fr_status fr_verb_compare(const fr_verb *verb, int argc, char **argv, fr_error_t
     if (status == FR_OK)
         status = fr_text_read(&text, c.log_path, err);
     if (status == FR_OK)
-        status = sim_log_read(&c.log, text.data ? text.data : "", text.size, c.log_path, err);
-    if (status == FR_OK)
-        status = fr_drive_open(&c.drive, c.model, c.adapter, &options, false, err);
+        status = sim_log_read(&c.log, text.data ? text.data : "", text.size, log_name(&c), err);
     if (status == FR_OK) {
         fr_interrupt_catch();
+        status = fr_drive_open(&c.drive, c.model, c.adapter, &options, false, err);
+    }
+    if (status == FR_OK) {
         status = compare(&c, err);
         fr_drive_close(&c.drive);
     }

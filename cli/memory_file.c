@@ -46,8 +46,6 @@ fr_status fr_memory_file_open(fr_memory_file *f, const char *path, fr_error_text
 {
     struct stat facts;
     *f = (fr_memory_file){.mode = S_IRUSR | S_IWUSR}; /* what was asked and told is nobody else's business */
-    if (!path[0])
-        return fr_fail(err, FR_BAD_ARGUMENT, "--memory needs the name of a file");
     const bool exists = stat(path, &facts) == 0;
     if (!exists && errno != ENOENT)
         return fr_fail(err, FR_BAD_ARGUMENT, "%s: %s; give session memory another file", path, strerror(errno));

@@ -175,8 +175,9 @@ static void take(void *user, fr_engine *engine)
             fr_text_append(&a->text, piece, n, &a->err);
         } else {
             fwrite(piece, 1, n, stdout);
-            fflush(stdout);
             a->last = piece[n - 1];
+            if (fr_flush(&a->err) != FR_OK)
+                fr_abort(engine); /* nobody reads the rest */
         }
     }
 }

@@ -126,10 +126,23 @@ static fr_status check(sim_options *o, fr_error_text *err)
         return fr_fail(err, FR_BAD_ARGUMENT, "--json and --csv exclude each other; give one of them");
     if (o->scope && strcmp(o->scope, "all") && strcmp(o->scope, "task"))
         return fr_fail(err, FR_BAD_ARGUMENT, "--scope is all or task, not \"%.40s\"", o->scope);
+    if (!o->control && (o->curves || o->noise))
+        return fr_fail(err, FR_BAD_ARGUMENT, "%s is for --control", o->curves ? "--curves" : "--noise");
+    if (o->control && (o->drafter_list || o->width_list || o->scope || o->prompts || o->csv))
+        return fr_fail(err, FR_BAD_ARGUMENT, "--control always has the drafter of the device, all widths and all tasks; leave %s out",
+                       o->drafter_list ? "--drafters"
+                       : o->width_list ? "--widths"
+                       : o->scope      ? "--scope"
+                       : o->prompts    ? "--prompts"
+                                       : "--csv");
     fr_status status = read_drafters(o, err);
     if (status == FR_OK)
         status = read_widths(o, err);
-    return status == FR_OK ? read_sizes(o, err) : status;
+    if (status == FR_OK)
+        status = read_sizes(o, err);
+    if (status == FR_OK && o->control && o->memory_list && o->n_sizes > 1)
+        return fr_fail(err, FR_BAD_ARGUMENT, "--control takes one size of --memory, not \"%.40s\"", o->memory_list);
+    return status;
 }
 
 /* ---- results ---- */

@@ -39,7 +39,7 @@ static fr_status read_stream(fr_text *t, FILE *in, const char *name, fr_error_te
         status = t->size - start + n > FR_TEXT_MAX ? fr_fail(err, FR_BAD_ARGUMENT, "%s is larger than 64 MiB; is it a text?", name)
                                                    : fr_text_append(t, piece, n, err);
     if (status == FR_OK && ferror(in))
-        status = fr_fail(err, FR_BAD_ARGUMENT, "%s: %s", name, strerror(errno));
+        status = fr_fail(err, FR_BAD_ARGUMENT, "%s: %s; give a text file", name, strerror(errno));
     if (status == FR_OK && t->size > start && memchr(t->data + start, 0, t->size - start))
         status = fr_fail(err, FR_BAD_ARGUMENT, "%s has a NUL byte in it; is it a text?", name);
     return status;

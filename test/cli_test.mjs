@@ -93,7 +93,7 @@ const start = (path, bytes) => {
 
 // ---- help and arguments
 
-const verbs = ["run", "bench", "info", "tokenize", "sim", "selftest"];
+const verbs = ["run", "bench", "info", "tokenize", "compare", "sim", "selftest"];
 
 test("help.program", () => {
   const r = forerun(["--help"]);
@@ -115,8 +115,14 @@ const badArguments = [
   [["frobnicate"], /no verb "frobnicate"/],
   [["convert", "x"], /no verb "convert"/],
   [["run"], /needs a model/],
+  [["run", "", "-p", "a"], /run needs the name of a file, not ""/],
+  [["run", "m", "-f", ""], /-f needs the name of a file, not ""/],
+  [["run", "m", "--page=", "-p", "a"], /--page needs the name of a file, not ""/],
+  [["run", "m", "-f", "/"], /\/: Is a directory; give a text file/],
+  [["compare", "m", "--log="], /--log needs the name of a file, not ""/],
+  [["bench", "m", "--width", "3"], /--width is 1, 2, 4, 8, 16 or 32, not 3/],
   [["bench"], /needs a model/],
-  [["compare", "m.gguf", "--log", "log.jsonl", "--way", "tree 7"], /--way tree 7: no such way/],
+  [["compare", "m.gguf", "--log", "log.jsonl", "--way", "tree 7"], /--way tree 7: no such way; there are "greedy", .*"adaptive W8"/],
   [["tokenize"], /needs a model/],
   [["run", "m", "--frob"], /no option --frob/],
   [["run", "m", "-n"], /-n needs a value/],
@@ -136,7 +142,8 @@ const badArguments = [
   [["run", "m", "-p", "a", "--raw", "--system", "b"], /--raw has no system message/],
   [["run", "m", "-p", "a", "--mode", "fast"], /--mode is greedy, loop, tree or adaptive/],
   [["run", "m", "-p", "a", "--mode", "loop", "--width", "8"], /--width is for --mode tree and adaptive/],
-  [["run", "m", "-p", "a", "--budget", "1001"], /--budget wants a whole number from 1 to 1000/],
+  ...["1001", "0", "-1", "abc", ""].map(ms => [["run", "m", "-p", "a", "--budget", ms], new RegExp(`--budget wants a whole number from 1 to 1000, not "${ms}"`)]),
+  [["run", "m", "-p", "a", "--mode", "GREEDY"], /--mode is greedy, loop, tree or adaptive, not "GREEDY"/],
   [["run", "m", "-p", "a", "--mode", "tree", "--width", "12"], /--width is 2, 4, 8, 16 or 32, not 12/],
   [["run", "m", "-p", "a", "--mode", "tree", "--width", "64"], /--width wants a whole number from 2 to 32/],
   [["run", "m", "-p", "a", "--conversation", "c"], /--conversation is for --memory/],
@@ -159,6 +166,11 @@ const badArguments = [
   [["sim", "log", "--memory", "1M"], /--memory is a list.*not "1M"/],
   [["sim", "log", "--scope", "page"], /--scope is all or task/],
   [["sim", "log", "--json", "--csv"], /exclude each other/],
+  [["sim", "log", "--curves", "h200"], /--curves is for --control/],
+  [["sim", "log", "--noise", "3"], /--noise is for --control/],
+  [["sim", "log", "--control", "--csv"], /--control .* leave --csv out/],
+  [["sim", "log", "--control", "--scope", "task"], /--control .* leave --scope out/],
+  [["sim", "log", "--control", "--memory", "0,1K"], /--control takes one size of --memory/],
   [["selftest", "m"], /takes no model/],
 ];
 test("arguments.wrong", () => {
@@ -323,6 +335,8 @@ test("sim.control", () => {
 
 test("sim.bad_log", () => {
   fails(2, /--curves is a list of workstation, .*, not "fast"/, ["sim", log(), "--control", "--curves", "h200,fast"]);
+  fails(2, /--curves is a list of workstation, .*, not ""/, ["sim", log(), "--control", "--curves="]);
+  fails(2, /no answer of the log has a second token/, ["sim", file("short.jsonl", `{"prompt_ids":[3],"tokens":[7]}\n`), "--control"]);
   const path = file("bad.jsonl", `{"prompt_ids":[3],"tokens":[7]}\n{"prompt_ids":[3],"text":"x"}\n`);
   fails(2, /bad\.jsonl:2: there is no "tokens"; a log has a line of "forerun run --json" for each answer$/m, ["sim", path]);
 });
@@ -505,6 +519,16 @@ test("run.stdout_full", () => {
   assert.match(r.stderr, /^forerun: can't write to standard output[^\n]*\n$/);
 });
 
+test("run.stdout_fails", () => { // the answer is given up with its first piece, not computed to its end
+  if (!existsSync("/dev/full")) skip("no /dev/full");
+  const full = openSync("/dev/full", "w");
+  const r = spawnSync(program, ["run", talker(), ...prompt, "--raw", "--mode", "greedy", "--memory", join(scratch, "part.memory")], { stdio: ["ignore", full, "pipe"], encoding: "utf8" });
+  closeSync(full);
+  assert.equal(r.status, 1);
+  assert.match(r.stderr, /^forerun: can't write to standard output: [^\n]*\n$/);
+  assert.ok(statSync(join(scratch, "part.memory")).size < 1024, "far less than the 2048 tokens that there is room for");
+});
+
 /** Starts a long answer and sends SIGINT when its first text is there. */
 async function interrupted(args) {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
@@ -548,6 +572,13 @@ test("run.interrupt_while_loading", async () => {
   assert.equal(signal, null);
   assert.equal(status, 1, err);
   assert.match(err, /^forerun: interrupted while loading [^\n]+\n$/);
+});
+
+test("compare.log_of_another_model", () => {
+  const path = file("foreign.jsonl", `{"prompt_ids":[3],"tokens":[7]}\n{"prompt_ids":[3,320],"tokens":[7]}\n`);
+  const options = ["-n", "2", "--way", "loop W1"];
+  fails(2, /foreign\.jsonl: prompt 2: token 1 of the prompt is 320, the vocabulary has 320/, ["compare", talker(), "--log", path, ...options]);
+  fails(2, /standard input: prompt 1: token 0 /, ["compare", talker(), "--log", "-", ...options], { input: `{"prompt_ids":[320],"tokens":[]}` });
 });
 
 // ---- run, on the default model

@@ -207,6 +207,8 @@ static fr_status unknown_curve(const char *list, fr_error_text *err)
 
 static fr_status open(simulation *s, const sim_control_options *o, fr_error_text *err)
 {
+    if (o->curves && !*o->curves)
+        return unknown_curve(o->curves, err);
     for (const char *list = o->curves; list && *list; list += strcspn(list, ","), list += *list == ',') {
         const sim_curve *c = sim_curves;
         while (c->name && !(strlen(c->name) == strcspn(list, ",") && is_listed(list, c->name)))
@@ -239,6 +241,11 @@ static fr_status open(simulation *s, const sim_control_options *o, fr_error_text
 fr_status sim_control(const sim_log *log, const size_t *order, const sim_control_options *o, fr_error_text *err)
 {
     simulation s = {.log = log};
+    size_t first = 0;
+    while (first < log->n && log->lines[first].n_output < 2)
+        first++;
+    if (first == log->n)
+        return fr_fail(err, FR_BAD_ARGUMENT, "no answer of the log has a second token, so there is nothing to choose; give longer ones");
     fr_status status = open(&s, o, err);
     sim_result *results = calloc(log->n_tasks, sizeof *results);
     if (status == FR_OK && !results)
