@@ -13,9 +13,9 @@ static void print_help(const fr_verb *verb, const fr_arg *table)
         if (!a->help)
             continue;
         snprintf(left, sizeof left, "%s%s%s", a->name, a->value ? " " : "", a->value ? a->value : "");
-        printf("  %-20s %s\n", left, a->help);
+        printf("  %-23s %s\n", left, a->help);
     }
-    printf("  %-20s %s\n", "--help", "this text");
+    printf("  %-23s %s\n", "--help", "this text");
     if (verb->notes)
         printf("\n%s", verb->notes);
 }

@@ -406,13 +406,13 @@ static void print_text(const bench *b)
 static fr_args_result parse(const fr_verb *verb, bench *b, int argc, char **argv, fr_error_text *err)
 {
     const fr_arg table[] = {
-        {FR_ARG_COUNT, "-n", "TOKENS", "tokens a run (64; 16 on a software adapter)", &b->tokens, 2, 1 << 20},
-        {FR_ARG_COUNT, "--prompt-tokens", "TOKENS", "before them (512; 128)", &b->prompt_tokens, 1, 1 << 20},
-        {FR_ARG_COUNT, "--repeats", "N", "runs of each kind, up to 50 (5; 3)", &b->repeats, 1, FR_BENCH_REPEATS},
-        {FR_ARG_COUNT, "--window", "W", "loop, tree: steps in a command buffer, 1 to 16", &b->window, 1, 16},
-        {FR_ARG_COUNT, "--width", "N", "nodes of the widest tree, 1 (no trees) to 32 (32; profile: 8)", &b->widest, 1, 32},
+        {FR_ARG_COUNT, "-n", "TOKENS", "tokens a run (64; on a software adapter 16)", &b->tokens, 2, 1 << 20},
+        {FR_ARG_COUNT, "--prompt-tokens", "TOKENS", "before them (512; on a software adapter 128)", &b->prompt_tokens, 1, 1 << 20},
+        {FR_ARG_COUNT, "--repeats", "N", "runs of each kind, up to 50 (5; on a software adapter 3)", &b->repeats, 1, FR_BENCH_REPEATS},
+        {FR_ARG_COUNT, "--window", "W", "but in greedy: steps in a command buffer, 1 to 16", &b->window, 1, 16},
+        {FR_ARG_COUNT, "--width", "N", "nodes of the widest tree: 1 (no trees), 2, 4, 8, 16 or 32 (32; profile: 8)", &b->widest, 1, 32},
         {FR_ARG_FLAG, "--profile", NULL, "instead, what each kernel of a step takes, by the GPU's clock", &b->profile, 0, 0},
-        {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and tokens", &b->context, 1, 1 << 24},
+        {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and tokens (default: the model's, 4096 at most)", &b->context, 1, 1 << 24},
         {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &b->adapter, 0, 0},
         {FR_ARG_FLAG, "--json", NULL, "one JSON object", &b->json, 0, 0},
         {0},

@@ -272,7 +272,8 @@ fr_status fr_verb_compare(const fr_verb *verb, int argc, char **argv, fr_error_t
 {
     comparison c = {.max_tokens = 128};
     const fr_arg table[] = {
-        {FR_ARG_TEXT, "--log", "LOG", "the token log; a line of \"forerun run --json\" for each prompt", &c.log_path, 0, 0},
+        {FR_ARG_TEXT, "--log", "LOG", "the token log; a line of \"forerun run --json\" for each prompt (- for standard input)", &c.log_path,
+         0, 0},
         {FR_ARG_COUNT, "-n", "MAX", "at most so many new tokens each (128)", &c.max_tokens, 2, 1 << 20},
         {FR_ARG_COUNT, "--lines", "N", "the first N prompts (all)", &c.lines, 1, 1 << 30},
         {FR_ARG_LIST, "--way", "NAME", "only this one, such as \"tree 8\", and greedy; may be repeated", &c.only, 0, 0},

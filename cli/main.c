@@ -24,7 +24,8 @@ static const fr_verb verbs[] = {
     {"sim", "Replays a token log and tells how many tokens a step each drafter would yield. Needs no GPU and no model.", "LOG [options]",
      "LOG has a line of \"forerun run --json\" for each answer, perhaps with a \"task\" added (- for standard input). Memory holds\n"
      "what earlier lines put out, with the last 8 tokens of their prompts. Every figure is given twice: over outputs cut where they\n"
-     "start to loop (16 tokens come a third time), and over whole outputs. The first token, which the prefill yields, does not count.\n\n"
+     "start to loop (16 tokens come a third time), and over whole outputs. The first token, which the prefill yields, does not count.\n"
+     "--control takes of the options above it --memory and --shuffle alone.\n\n"
      "  lookup   prompt lookup: copies what followed the longest match, the latest of several\n"
      "  suffix   suffix tree with counts: the suffix length whose tree promises most\n"
      "  mixing   context mixing: all orders at every node, with weights learnt online\n"

@@ -34,7 +34,8 @@ static fr_args_result parse(const fr_verb *verb, sim_options *o, int argc, char 
 {
     const fr_arg table[] = {
         {FR_ARG_TEXT, "--drafters", "LIST", "of lookup, suffix, mixing, fixed (default: all of them)", &o->drafter_list, 0, 0},
-        {FR_ARG_TEXT, "--widths", "LIST", "nodes of the trees, rising, 2 to 32 (default: 8,16,32)", &o->width_list, 0, 0},
+        {FR_ARG_TEXT, "--widths", "LIST", "nodes of the trees, up to five numbers, rising, 2 to 32 (default: 8,16,32)", &o->width_list, 0,
+         0},
         {FR_ARG_TEXT, "--memory", "LIST", "tokens of memory (default: 0,1K,2K,4K,8K,16K,32K,64K,all); --control: one size (32K)",
          &o->memory_list, 0, 0},
         {FR_ARG_TEXT, "--scope", "SCOPE", "memory holds earlier lines of all tasks (the default), or of the same task: all or task",
@@ -43,10 +44,10 @@ static fr_args_result parse(const fr_verb *verb, sim_options *o, int argc, char 
         {FR_ARG_COUNT, "--shuffle", "SEED", "take the lines in a random order", &o->seed, 1, UINT32_MAX},
         {FR_ARG_FLAG, "--control", NULL, "instead, the controller of mode adaptive against fixed widths on devices of known costs",
          &o->control, 0, 0},
-        {FR_ARG_TEXT, "--curves", "LIST", "--control: these devices (default: all)", &o->curves, 0, 0},
+        {FR_ARG_TEXT, "--curves", "LIST", "--control: these devices, such as h200 or laptop (default: all)", &o->curves, 0, 0},
         {FR_ARG_COUNT, "--noise", "PERCENT", "--control: by which a window's time varies (5)", &o->noise, 1, 100},
         {FR_ARG_FLAG, "--json", NULL, "one JSON object instead of tables", &o->json, 0, 0},
-        {FR_ARG_FLAG, "--csv", NULL, "comma-separated values instead of tables", &o->csv, 0, 0},
+        {FR_ARG_FLAG, "--csv", NULL, "comma-separated values instead of tables; not with --control", &o->csv, 0, 0},
         {0},
     };
     return fr_args_parse(verb, table, argc, argv, &o->log, err);
