@@ -128,8 +128,8 @@ void fr_device_error(fr_engine *, const char *message);
 
 /* Starts a request over `ids` (the whole prompt; what the KV cache already holds of it is not computed again).
  * FR_BAD_ARGUMENT: empty, as long as the context or longer (the answer needs room), an id outside the vocabulary, an
- * unknown mode or scope, a window, a budget or a number of stop strings that is too large, not FR_STATE_READY. FR_FAILED: out of
- * memory, which ends the engine. */
+ * unknown mode or scope, a width that is none or for which the context leaves no memory, a window, a budget or a number of stop
+ * strings that is too large, not FR_STATE_READY. FR_FAILED: out of memory, which ends the engine. */
 fr_status fr_generate(fr_engine *, const uint32_t *ids, size_t n, const fr_request *);
 /* Compiles the kernels of a mode and width (as in fr_request; of `adaptive`, the width it would begin with), if they are not ready yet:
  * FR_STATE_PREPARING until they are. Without it a request compiles them while plain steps go on, which give the same tokens.

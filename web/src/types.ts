@@ -39,9 +39,10 @@ export interface LoadOptions {
   onProgress?: (progress: Progress) => void;
   /** Ends the load; load() then rejects with AbortError. */
   signal?: AbortSignal;
-  /** Keep a downloaded file in the origin's private file system for the next visit (default true; needs a URL). */
+  /** Keep a downloaded file (of an http or https address), and what `adaptive` learns of the device, in the origin's private file system for
+   * the next visit; default true. */
   cache?: boolean;
-  /** Tokens of context; default: what the model was trained for, at most 4096. */
+  /** Tokens of context, prompt and answer together; at most what the model was trained for, which is also the default, up to 4096. */
   context?: number;
   /** Mode of requests that name none; default "adaptive". */
   mode?: Mode;
@@ -53,6 +54,7 @@ export interface LoadOptions {
   budget?: number;
   /** Memory of requests that don't say; default "session". */
   memory?: MemoryMode;
+  /** Default "high-performance". */
   powerPreference?: "high-performance" | "low-power";
   /** Only default limits and no optional features of WebGPU (to try what a weaker device would do). */
   portable?: boolean;
@@ -71,7 +73,9 @@ export interface ChatMessage {
 }
 
 export interface RequestOptions {
+  /** Default: until the context is full. */
   max_tokens?: number | null;
+  /** Another name for max_tokens. */
   max_completion_tokens?: number | null;
   /** Strings that end the answer; not part of it. At most 16. */
   stop?: string | string[] | null;
@@ -129,7 +133,7 @@ export interface Timing {
   prefill_tokens_per_second: number;
   tokens_per_second: number;
   mode: Mode;
-  /** Steps that chose a token: one for each of the answer, one for the end token, and those behind a stop string or an abort. */
+  /** Steps that chose tokens, end token included: the prompt's last one and all behind it, also those behind a stop string or an abort. */
   steps: number;
   /** Tokens of the answer per step. */
   tau: number;

@@ -41,6 +41,22 @@ test("package: no code from elsewhere, no eval", () => {
   assert.match(read("worker.js").toString(), /new URL\("\.\/forerun\.wasm",import\.meta\.url\)/);
 });
 
+test("package: the README describes every option, field and function of the public types", () => {
+  const readme = readFileSync(join(web, "README.md"), "utf8").replace(/```ts\n.*?```/gs, "");
+  const types = readFileSync(join(web, "src/types.ts"), "utf8"), engine = readFileSync(join(web, "src/engine.ts"), "utf8");
+  const described = ["Adapter", "Progress", "LoadOptions", "ChatMessage", "RequestOptions", "ChatRequest", "CompletionRequest", "Usage", "Timing", "Outcome", "Info", "Stats", "Memory", "Support"];
+  const names = described.flatMap(name => {
+    const [, body] = new RegExp(`^export interface ${name} [^{]*\\{\n(.*?)^\\}`, "ms").exec(types);
+    const found = [...body.matchAll(/^ {2}(\w+)\??[:(]/gm)].map(m => m[1]);
+    assert.ok(found.length, name);
+    return found;
+  });
+  const calls = [...engine.matchAll(/^ {2}(?:static |async |get )*([a-z]\w+)\(.*\{$/gm)].map(m => m[1]).filter(name => name !== "constructor");
+  assert.ok(names.length > 70 && calls.length >= 9, `${names.length} names, ${calls}`);
+  const missing = [...names, ...calls].filter(name => !new RegExp(`\`[^\`\n]*\\b${name}\\b[^\`\n]*\``).test(readme));
+  assert.deepEqual(missing, []);
+});
+
 test("package: its types stand alone and accept what the README shows", () => {
   const folder = join(scratch, "types");
   mkdirSync(folder, { recursive: true });
