@@ -1,24 +1,31 @@
-// What the README prints works as printed: its commands for C, its page in Chromium, its verbs. (tools/check.mjs sees to it that the README
-// prints the files of examples/.)
+// What the README prints works as printed: its commands for C, those for the page, which is then opened in Chromium, its verbs.
+// (tools/check.mjs sees to it that the README prints the files of examples/.)
 
-import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { launch } from "../web/tools/browser.mjs";
-import { startServer } from "../web/tools/server.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const build = process.env.FORERUN_BUILD ?? join(root, "build");
-const model = process.env.FORERUN_MODEL;
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const check = (truth, message) => { if (!truth) throw new Error(message); };
 
-function c_example() {
-  const block = /```sh\n(.*?)```/s.exec(readme)[1];
+const blocks = [...readme.matchAll(/```sh\n(.*?)```/gs)].map(m => m[1]);
+const block_with = word => blocks.find(block => block.includes(word)) ?? check(false, `the README prints no commands with ${word}`);
+
+/** Runs printed commands at the root of the tree. */
+function shell(commands) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^MAKE|^MFLAGS$/.test(name))); // as in a shell of its own
-  const r = spawnSync("bash", ["-ec", block], { cwd: root, env, encoding: "utf8", timeout: 600_000 });
+  const r = spawnSync("bash", ["-ec", commands], { cwd: root, env, encoding: "utf8", timeout: 600_000 });
   check(r.status === 0, `the commands ended with ${r.status ?? "no end after 600 s"}: ${r.stderr}`);
+  return r;
+}
+
+function c_example() {
+  const r = shell(block_with("examples/answer.c"));
   check(/[a-z]{3,}[^]*\n\[.+: [\d.]+ ms a token\]\n$/.test(r.stdout), `printed no answer: ${r.stdout}`);
 }
 
@@ -32,18 +39,19 @@ function verbs() {
 }
 
 async function browser_example() {
-  const folder = join(build, "readme");
+  const [serve] = /^python3 -m http\.server.*$/m.exec(block_with("examples/page.html"));
+  const folder = join(root, "build/page");
   rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  cpSync(join(root, "web/dist"), join(folder, "forerun"), { recursive: true });
-  cpSync(join(root, "examples/page.html"), join(folder, "index.html"));
-  const server = await startServer({ root: folder, model });
-  const { browser } = await launch({ url: server.url, cpu: true });
+  shell(block_with("examples/page.html").replace(serve, ""));
+  const server = spawn("bash", ["-c", `exec ${serve.replace(/ 8000\b/, " 0").replace("python3", "python3 -u")}`], { cwd: root, stdio: ["ignore", "pipe", "ignore"] });
+  let browser;
   try {
+    const url = /http:\/\/127\.0\.0\.1:\d+\//.exec(await once(server.stdout.setEncoding("utf8"), "data"))[0];
+    ({ browser } = await launch({ url, cpu: true }));
     const page = await browser.newPage();
     const errors = [];
     page.on("pageerror", e => errors.push(e.message));
-    await page.goto(server.url);
+    await page.goto(url);
     await page.waitForFunction(() => answer.textContent.startsWith("ready"), null, { timeout: 300_000 });
     await page.click("#ask");
     await page.waitForFunction(() => document.title === "done", null, { timeout: 600_000 });
@@ -51,8 +59,9 @@ async function browser_example() {
     check(!errors.length, errors.join("; "));
     check(/lighthouse/i.test(text), `the answer is not about the page: ${text}`);
   } finally {
-    await browser.close();
-    await server.close();
+    await browser?.close();
+    server.kill();
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
