@@ -69,7 +69,7 @@ function report({ info, stats, reason }) {
     ["prompt", `${stats.prompt_tokens} tokens at ${stats.prefill_tokens_per_second.toFixed(0)} tokens/s`],
     ["first token", seconds(stats.first_token_ms)],
     ["per token", `${stats.ms_per_token.toFixed(2)} ms (${stats.tokens_per_second.toFixed(1)} tokens/s), ${stats.completion_tokens} tokens, ended by ${reason}`],
-    ["mode", stats.mode === "greedy" ? stats.mode : `${stats.mode}, ${stats.window} steps a window`],
+    ["mode", stats.mode === "greedy" ? stats.mode : `${stats.mode}, ${stats.window} step${stats.window === 1 ? "" : "s"} a window`],
     ["dispatches", `${stats.dispatches_per_step} a step`],
   ];
   console.log("\n");
