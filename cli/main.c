@@ -46,10 +46,23 @@ static void print_usage(FILE *out)
           out);
 }
 
+static fr_status run_verb(const char *name, int argc, char **argv, fr_error_text *err)
+{
+    for (size_t i = 0; i < FR_VERBS; i++)
+        if (!strcmp(name, verbs[i].name))
+            return verbs[i].run(&verbs[i], argc, argv, err);
+    if (!name[0])
+        return fr_fail(err, FR_BAD_ARGUMENT, "no verb; \"forerun --help\" lists them");
+    return fr_fail(err, FR_BAD_ARGUMENT, "no verb \"%.40s\"; \"forerun --help\" lists them", name);
+}
+
 static fr_status dispatch(int argc, char **argv, fr_error_text *err)
 {
+    static char help[] = "--help";
     const char *word = argc > 1 ? argv[1] : "";
-    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+    if (!strcmp(word, "help") && argc > 2)
+        return run_verb(argv[2], 1, (char *[]){help}, err);
+    if (!strcmp(word, help) || !strcmp(word, "-h") || !strcmp(word, "help")) {
         print_usage(stdout);
         return FR_OK;
     }
@@ -57,12 +70,7 @@ static fr_status dispatch(int argc, char **argv, fr_error_text *err)
         puts("forerun " FR_VERSION);
         return FR_OK;
     }
-    for (size_t i = 0; i < FR_VERBS; i++)
-        if (!strcmp(word, verbs[i].name))
-            return verbs[i].run(&verbs[i], argc - 2, argv + 2, err);
-    if (!word[0])
-        return fr_fail(err, FR_BAD_ARGUMENT, "no verb; \"forerun --help\" lists them");
-    return fr_fail(err, FR_BAD_ARGUMENT, "no verb \"%.40s\"; \"forerun --help\" lists them", word);
+    return run_verb(word, argc - 2, argv + 2, err);
 }
 
 int main(int argc, char **argv)

@@ -108,11 +108,13 @@ for (const verb of verbs)
     assert.equal(r.status, 0);
     assert.equal(r.stderr, "");
     assert.match(r.stdout, new RegExp(`^usage: forerun ${verb} `));
+    assert.equal(forerun(["help", verb]).stdout, r.stdout);
   });
 
 const badArguments = [
   [[], /no verb/],
   [["frobnicate"], /no verb "frobnicate"/],
+  [["help", "frobnicate"], /no verb "frobnicate"/],
   [["convert", "x"], /no verb "convert"/],
   [["run"], /needs a model/],
   [["run", "", "-p", "a"], /run needs the name of a file, not ""/],
