@@ -55,6 +55,8 @@ fr_status fr_memory_file_open(fr_memory_file *f, const char *path, fr_error_text
         return fr_fail(err, FR_BAD_ARGUMENT, "%s is a directory; give session memory a file in it, or elsewhere", path);
     if (exists && !S_ISREG(facts.st_mode))
         return fr_fail(err, FR_BAD_ARGUMENT, "%s is no regular file; give session memory a file of its own", path);
+    if (exists && access(path, W_OK) != 0) /* it could be replaced all the same, but somebody has locked it */
+        return fr_fail(err, FR_BAD_ARGUMENT, "%s can't be written to: %s; make it writable, or give another file", path, strerror(errno));
     f->path = exists ? realpath(path, NULL) : strdup(path);
     if (!f->path)
         return fr_fail(err, FR_FAILED, "%s: %s", path, strerror(errno));

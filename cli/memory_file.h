@@ -11,8 +11,8 @@ typedef struct fr_memory_file {
     unsigned mode; /* permissions */
 } fr_memory_file;
 
-/* Reads what is there. FR_BAD_ARGUMENT: not readable, no regular file, a link to nothing, or a folder in which it can't be replaced. Close
- * it in any case. */
+/* Reads what is there. FR_BAD_ARGUMENT: not readable, not writable, no regular file, a link to nothing, or a folder in which it can't be
+ * replaced. Close it in any case. */
 fr_status fr_memory_file_open(fr_memory_file *, const char *path, fr_error_text *);
 void fr_memory_file_close(fr_memory_file *);
 

@@ -461,15 +461,19 @@ test("run.memory_refused", () => {
   }
   fails(2, /another model/, ["run", tiny({ vocab: 331 }), ...prompt, "--raw", "--memory", good]);
   assert.deepEqual(readFileSync(good), bytes);
-  const dangling = join(scratch, "dangling.memory"), locked = file("locked.memory", bytes);
+  const dangling = join(scratch, "dangling.memory"), locked = file("locked.memory", bytes), fixed = file("fixed.memory", bytes);
   symlinkSync(join(scratch, "nothing.memory"), dangling);
   chmodSync(locked, 0o200);
+  chmodSync(fixed, 0o400);
   for (const [path, pattern] of [
     [dangling, /dangling\.memory is a link to a file that is not there; remove it/],
     [scratch, / is a directory; give session memory a file/],
     [join(scratch, "none/f"), /none\/f: its folder can't be written to: No such file or directory; give/],
     [join(good, "f"), /good\.memory\/f: Not a directory; give/],
-    ...process.getuid() === 0 ? [] : [[locked, /locked\.memory can't be read: Permission denied; make it readable/]], // root may read anything
+    ...process.getuid() === 0 ? [] : [ // root may do anything
+      [locked, /locked\.memory can't be read: Permission denied; make it readable/],
+      [fixed, /fixed\.memory can't be written to: Permission denied; make it writable/],
+    ],
   ]) fails(2, pattern, ["run", "m", ...prompt, "--memory", path]);
   assert.ok(lstatSync(dangling).isSymbolicLink() && !existsSync(dangling), "the link is as it was");
   assert.equal(statSync(locked).size, bytes.length);
