@@ -39,6 +39,12 @@ size_t bits_words(const rig *r)
     return c->dim + c->dim / FR_BLOCK * 4 * FR_ACT_FINE + (size_t)c->n_heads * c->head_dim / 32 * 44 + c->ffn_dim / 32 * 12;
 }
 
+/* Of these, the first ones, which are all that a step in one dispatch leaves: x and its quantised form. */
+static size_t whole_words(const rig *r)
+{
+    return r->config->dim + (size_t)r->config->dim / FR_BLOCK * 4 * FR_ACT_FINE;
+}
+
 /* ---- running ---- */
 
 static void write_control(rig *r, uint32_t pos, uint32_t end)
@@ -107,7 +113,8 @@ static bool same_node(bits *b, const char *what, uint32_t node, const uint32_t *
 {
     const uint32_t *have = b->node[0];
     bits_take(b->rig, &b->wide, node, b->node[0]);
-    for (size_t i = 0; i < bits_words(b->rig); i++)
+    const size_t words = b->rig->groups ? whole_words(b->rig) : bits_words(b->rig);
+    for (size_t i = 0; i < words; i++)
         if (have[i] != want[i])
             return DIFFERS(b, "%s, node %u: word %zu is 0x%08x, decoding gives 0x%08x", what, node, i, have[i], want[i]);
     return true;
@@ -204,6 +211,7 @@ bool bits_same_prompt(bits *b)
 static void run_from(rig *r, uint32_t nodes, const char *first, const char *last, uint32_t positions)
 {
     bool on = false;
+    fr_forward_set_groups(r->forward, r->groups);
     fr_gpu_begin(r->gpu);
     for (uint32_t i = 0; i < fr_forward_trace_count(r->forward, nodes, FR_TAIL_TREE); i++) {
         const char *kernel = fr_forward_trace(r->forward, nodes, FR_TAIL_TREE, i, positions).kernel;
@@ -214,6 +222,7 @@ static void run_from(rig *r, uint32_t nodes, const char *first, const char *last
             fr_forward_trace_record(r->forward, nodes, FR_TAIL_TREE, i, positions);
     }
     fr_gpu_submit(r->gpu);
+    fr_forward_set_groups(r->forward, 0);
 }
 
 typedef struct planted {
@@ -269,12 +278,35 @@ static bool same_tree(bits *b, const planted *p)
     return decode(b, p->pos, rig_tokens(r, &b->wide) + p->pos, end - p->pos) && same_slots(b, what, end);
 }
 
+bool bits_same_whole(bits *b)
+{
+    rig *r = b->rig;
+    if (fr_forward_whole(r->forward, 1, FR_TAIL_SCORE, BITS_TEXT) != FR_WHOLE_READY)
+        return DIFFERS(b, "there is no kernel for all layers");
+    rig_write(r, &b->text);
+    fr_forward_set_groups(r->forward, r->groups);
+    static const uint32_t places[] = {0, 1, 30, 31, 32, 33, 63, 64, 96, BITS_TEXT - 1};
+    for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
+        const uint32_t i = places[p];
+        write_control(r, i, i + 1);
+        fr_gpu_begin(r->gpu);
+        fr_forward_step(r->forward, 1, FR_TAIL_SCORE, i + 1);
+        fr_gpu_submit(r->gpu);
+        if (!rig_read(r, &b->wide) || !same_node(b, "all layers at once", 0, b->nodes + i * bits_words(r)))
+            return false;
+    }
+    fr_forward_set_groups(r->forward, 0);
+    memcpy(b->single.words, b->text.words, 4 * b->text.n);
+    return same_slots(b, "all layers at once", BITS_TEXT);
+}
+
 bool bits_same_trees(bits *b, uint32_t *nodes)
 {
     static const uint32_t places[] = {0, 29, 31, 61, 66, 33, 28, 30, 60, 64}; /* wide trees begin at the first of them only */
     uint32_t seed = 0;
-    for (uint32_t bucket = 2; bucket <= fr_forward_tree_nodes(b->rig->forward); bucket *= 2) {
-        const uint32_t trees = bucket < 16 ? sizeof places / sizeof *places : bucket < 32 ? 7 : 4;
+    const uint32_t widest = b->rig->groups ? 8 : fr_forward_tree_nodes(b->rig->forward);
+    for (uint32_t bucket = 2; bucket <= widest; bucket *= b->rig->groups ? 4 : 2) { /* 4 and 8 nodes are made alike in one dispatch */
+        const uint32_t trees = b->rig->groups ? 3 : bucket < 16 ? sizeof places / sizeof *places : bucket < 32 ? 7 : 4;
         if (!rig_prepare(b->rig, bucket, FR_TAIL_TREE))
             return false;
         for (uint32_t i = 0; i < trees; i++, seed++) {
@@ -291,22 +323,25 @@ bool bits_same_trees(bits *b, uint32_t *nodes)
 
 bool bits_same_steps(bits *b, uint32_t bucket, uint32_t *n_tokens)
 {
-    enum { FIRST = 20, STEPS = 32 };
+    enum { FIRST = 20 };
     rig *r = b->rig;
+    const uint32_t steps = r->groups ? 10 : 32;
     if (!rig_prepare(r, bucket, FR_TAIL_TREE) || !rig_prepare(r, 1, FR_TAIL_EMIT))
         return false;
     rig_write(r, &b->text);
     write_control(r, FIRST, FIRST + 1);
+    fr_forward_set_groups(r->forward, r->groups);
     fr_gpu_begin(r->gpu);
-    for (uint32_t i = 0; i < STEPS; i++)
+    for (uint32_t i = 0; i < steps; i++)
         fr_forward_step(r->forward, bucket, FR_TAIL_TREE, FIRST + (i + 1) * (1 + FR_DRAFT_DEPTH));
     fr_gpu_submit(r->gpu);
+    fr_forward_set_groups(r->forward, 0);
     if (!rig_read(r, &b->wide))
         return false;
     const fr_gpu_Control *control = rig_control(r, &b->wide);
     const uint32_t end = control->pos, *tokens = rig_tokens(r, &b->wide);
-    if (end != FIRST + STEPS + control->accepted || control->end != end + 1)
-        return DIFFERS(b, "%u steps from %u with %u drafts accepted end at %u, with %u tokens known", (uint32_t)STEPS, (uint32_t)FIRST,
+    if (end != FIRST + steps + control->accepted || control->end != end + 1)
+        return DIFFERS(b, "%u steps from %u with %u drafts accepted end at %u, with %u tokens known", steps, (uint32_t)FIRST,
                        control->accepted, end, control->end);
 
     rig_write(r, &b->text);

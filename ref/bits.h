@@ -23,6 +23,8 @@ void bits_close(bits *);
 
 /* The text once more, in steps of the prefill bucket over 1 to 31 tokens. */
 bool bits_same_prompt(bits *);
+/* Some tokens of the text once more, in steps whose layers are one dispatch (rig.groups). */
+bool bits_same_whole(bits *);
 /* Trees of all shapes from 1 to N nodes, for every bucket N, whose nodes begin, end or cross a chunk; then the cache behind accepted
  * drafts. Adds to `nodes` how many were compared. */
 bool bits_same_trees(bits *, uint32_t *nodes);

@@ -204,6 +204,11 @@ bool kernel_case_bits(rig *r, uint32_t *nodes)
     /* A software adapter compiles a GPU's tiles for prompts for minutes; they have a test of their own. */
     const bool slow = r->host.device->is_cpu && !fr_gpu_get_limits(r->gpu)->is_cpu;
     bits b;
+    if (r->groups) {
+        const bool same = bits_open(&b, r) && bits_same_whole(&b) && bits_same_trees(&b, nodes) && bits_same_steps(&b, 8, nodes);
+        bits_close(&b);
+        return same;
+    }
     bool ok = bits_open(&b, r) && (slow || bits_same_prompt(&b)) && bits_same_trees(&b, nodes);
     ok = ok && bits_same_steps(&b, 8, nodes) && bits_same_steps(&b, slow ? 16 : fr_forward_tree_nodes(r->forward), nodes);
     *nodes += ok && !slow ? BITS_TEXT : 0;

@@ -51,7 +51,8 @@ void checker_next(checker *);
 /* Runs the steps of a case on a rig; false: rig.error. Adds to `dispatches` how many were compared. */
 bool kernel_case_steps(rig *, const kernel_case *, uint32_t *dispatches);
 /* Steps over many nodes against decoding, whatever the case has (bits.h): a prompt, trees of every bucket, whole steps of 8 nodes and of
- * the widest tree. Adds to `nodes` how many were compared. */
+ * the widest tree; where a rig has groups, all layers in one dispatch: of one token, trees of up to 8 nodes, whole steps. Adds to `nodes`
+ * how many were compared. */
 bool kernel_case_bits(rig *, uint32_t *nodes);
 /* Runs a case; false and a line in `error` at the first word that is wrong: which, where, and what was expected. `dispatches` gets how many
  * were compared with their twins, `nodes` how many with decoding. */

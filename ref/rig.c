@@ -107,17 +107,17 @@ static bool probe_fma(rig *r)
     const float question[8] = {1 + 0x1p-12f, 1 + 0x1p-12f, -(1 + 0x1p-11f)}; /* 2^-24, which a rounded product loses */
     fr_buffer *work = fr_forward_buffer(r->forward, FR_FORWARD_WORK);
     fr_buffer *params = fr_gpu_buffer(r->gpu, "probe", FR_BUFFER_UNIFORM, FR_PARAMS_STRIDE, &r->error);
-    fr_pipeline *pipeline = fr_gpu_pipeline(r->gpu, "probe", wgsl, false);
+    fr_pipeline *pipeline = fr_gpu_pipeline(r->gpu, "probe", wgsl, FR_READS_STATE);
     if (!params || !pipeline)
         return failed(r, "out of memory");
-    const fr_bindings b = {fr_forward_weight_buffer(r->forward, 0),
-                           fr_forward_weight_buffer(r->forward, 1),
-                           fr_forward_buffer(r->forward, FR_FORWARD_VECTORS),
-                           fr_forward_buffer(r->forward, FR_FORWARD_ACT),
-                           work,
-                           fr_forward_buffer(r->forward, FR_FORWARD_KV),
-                           params,
-                           fr_forward_state(r->forward)};
+    const fr_bindings b = {.codes = fr_forward_weight_buffer(r->forward, 0),
+                           .scales = fr_forward_weight_buffer(r->forward, 1),
+                           .vectors = fr_forward_buffer(r->forward, FR_FORWARD_VECTORS),
+                           .act = fr_forward_buffer(r->forward, FR_FORWARD_ACT),
+                           .work = work,
+                           .kv = fr_forward_buffer(r->forward, FR_FORWARD_KV),
+                           .params = params,
+                           .state = fr_forward_state(r->forward)};
     const fr_group *group = fr_gpu_group(r->gpu, &b, &r->error);
     while (good(r) && !fr_pipeline_ready(pipeline))
         r->host.pump(r->host.user);
@@ -154,9 +154,11 @@ static bool check_rope(rig *r)
 
 bool rig_open(rig *r, const rig_host *host, const rig_options *o)
 {
-    *r = (rig){.host = *host, .context = o->context};
+    *r = (rig){.host = *host, .context = o->context, .groups = o->groups};
     fr_device device = *host->device;
     device.is_cpu = device.is_cpu && !o->gpu_tiles;
+    if (r->groups > 1 && host->device->is_cpu)
+        r->groups = 1; /* there workgroups don't run at the same time */
     size_t size;
     uint8_t *file = tiny_model_bytes(&o->model, &size);
     if (!file)
@@ -192,6 +194,8 @@ bool rig_prepare(rig *r, uint32_t nodes, fr_tail tail)
 {
     bool ready = false;
     while (good(r) && fr_forward_prepare(r->forward, nodes, tail, &ready, &r->error) == FR_OK && !ready)
+        r->host.pump(r->host.user);
+    while (r->groups && good(r) && fr_forward_whole(r->forward, nodes, tail, 1) == FR_WHOLE_COMPILING)
         r->host.pump(r->host.user);
     return good(r);
 }

@@ -19,6 +19,7 @@ typedef struct rig_options {
     uint32_t context;
     uint64_t pool_bytes; /* most bytes of a weight buffer; 0: as the device allows */
     bool portable;       /* fr_options.portable */
+    uint32_t groups;     /* rig.groups */
     bool gpu_tiles;      /* the kernels that GPUs get, on a CPU adapter too */
 } rig_options;
 
@@ -30,6 +31,7 @@ typedef struct rig {
     const fr_config *config;
     const fr_weights *weights;
     const fr_shape *shape;
+    uint32_t groups; /* of steps over many nodes, as in fr_forward_set_groups(); single tokens are decoded without */
     uint32_t context, *pools[2 * FR_MAX_POOLS];
     float *vectors; /* as on the device; the rope table is what ref_rope says */
     fr_buffer *readback;

@@ -12,13 +12,13 @@ fn put_codes(at: u32, e: u32, y: vec4f, largest: f32) -> vec2i {
     let q = vec4i(code);
     var sum = vec2i((q.x + q.y) + (q.z + q.w), 0);
     if (at != SKIP) {
-        act[at + (e >> 2u)][e & 3u] = pack4xI8(q);
+        put_word(at + (e >> 2u), e & 3u, pack4xI8(q));
     }
     if (FINE) {
         let f = vec4i(clamp(round(fma(y, vec4f(inverse), -code) * 254.0), vec4f(-127.0), vec4f(127.0)));
         sum.y = (f.x + f.y) + (f.z + f.w);
         if (at != SKIP) {
-            act[at + 3u + (e >> 2u)][e & 3u] = pack4xI8(f);
+            put_word(at + 3u + (e >> 2u), e & 3u, pack4xI8(f));
         }
     }
     return sum;
@@ -28,6 +28,6 @@ fn put_codes(at: u32, e: u32, y: vec4f, largest: f32) -> vec2i {
 fn put_scale(at: u32, largest: f32, sum: vec2i, square: f32) {
     if (at != SKIP) {
         let good = (bitcast<u32>(square) & 0x7f800000u) != 0x7f800000u && largest < 8e37;
-        act[at + 2u] = vec4u(select(0x7fc00000u, bitcast<u32>(largest * (1.0 / 127.0)), good), bitcast<u32>(f32(sum.x)), bitcast<u32>(square), bitcast<u32>(f32(sum.y)));
+        put_words(at + 2u, vec4u(select(0x7fc00000u, bitcast<u32>(largest * (1.0 / 127.0)), good), bitcast<u32>(f32(sum.x)), bitcast<u32>(square), bitcast<u32>(f32(sum.y))));
     }
 }

@@ -9,20 +9,25 @@ struct Block {
     hi: vec4u,
     d: f32,
 }
-fn row_at(code_base: u32, scale_base: u32, row: u32) -> Row {
-    return Row(code_base + row * ROW_BLOCKS, 2u * scale_base + row * ROW_BLOCKS);
+struct Raw { // a block as it is stored, its scale with a neighbour's
+    codes: vec4u,
+    scale: u32,
 }
+fn row_of(code_base: u32, scale_base: u32, row: u32, row_blocks: u32) -> Row {
+    return Row(code_base + row * row_blocks, 2u * scale_base + row * row_blocks);
+}
+fn row_at(code_base: u32, scale_base: u32, row: u32) -> Row { return row_of(code_base, scale_base, row, ROW_BLOCKS); }
 fn row_after(row: Row, k: u32) -> Row { return Row(row.codes + k * ROW_BLOCKS, row.scales + k * ROW_BLOCKS); }
-fn load_block(row: Row, i: u32) -> Block {
-    let c = codes[row.codes + i];
-    let h = row.scales + i;
-    let d = unpack2x16float(scales[h >> 1u]);
-    return Block(c & vec4u(0x0f0f0f0fu), (c >> vec4u(4u)) & vec4u(0x0f0f0f0fu), select(d.x, d.y, (h & 1u) == 1u));
+fn load_raw(row: Row, i: u32) -> Raw { return Raw(codes[row.codes + i], scales[(row.scales + i) >> 1u]); }
+fn unpack(raw: Raw, row: Row, i: u32) -> Block { // loaded by load_raw(row, i)
+    let d = unpack2x16float(raw.scale);
+    return Block(raw.codes & vec4u(0x0f0f0f0fu), (raw.codes >> vec4u(4u)) & vec4u(0x0f0f0f0fu), select(d.x, d.y, ((row.scales + i) & 1u) == 1u));
 }
-fn block_fma(w: Block, x: Act, sum: f32) -> f32 {
-    let t = fma(-8.0, x.z, dot_block(w.lo, w.hi, x)); // exact: integers below 2^24
-    return fma(w.d * x.s, t, sum);
+fn load_block(row: Row, i: u32) -> Block { return unpack(load_raw(row, i), row, i); }
+fn block_add(w: Block, s: f32, z: f32, dot: f32, sum: f32) -> f32 {
+    return fma(w.d * s, fma(-8.0, z, dot), sum); // the inner one is exact: integers below 2^24
 }
+fn block_fma(w: Block, x: Act, sum: f32) -> f32 { return block_add(w, x.s, x.z, dot_block(w.lo, w.hi, x), sum); }
 fn block_add4(w: Block, s: vec4f, z: vec4f, dot: vec4f, sum: vec4f) -> vec4f { // block_fma for four tokens, their integer products known
     return fma(w.d * s, fma(vec4f(-8.0), z, dot), sum);
 }

@@ -9,19 +9,27 @@ struct Block {
     hi: vec4u,
     d: f32,
 }
-fn row_at(code_base: u32, scale_base: u32, row: u32) -> Row {
-    return Row(code_base + row * ROW_BLOCKS * 2u, 2u * scale_base + row * ROW_BLOCKS);
+struct Raw { // a block as it is stored, its scale with a neighbour's
+    lo: vec4u,
+    hi: vec4u,
+    scale: u32,
 }
+fn row_of(code_base: u32, scale_base: u32, row: u32, row_blocks: u32) -> Row {
+    return Row(code_base + row * row_blocks * 2u, 2u * scale_base + row * row_blocks);
+}
+fn row_at(code_base: u32, scale_base: u32, row: u32) -> Row { return row_of(code_base, scale_base, row, ROW_BLOCKS); }
 fn row_after(row: Row, k: u32) -> Row { return Row(row.codes + k * ROW_BLOCKS * 2u, row.scales + k * ROW_BLOCKS); }
-fn load_block(row: Row, i: u32) -> Block {
+fn load_raw(row: Row, i: u32) -> Raw {
     let c = row.codes + 2u * i;
-    let h = row.scales + i;
-    let d = unpack2x16float(scales[h >> 1u]);
-    return Block(codes[c], codes[c + 1u], select(d.x, d.y, (h & 1u) == 1u));
+    return Raw(codes[c], codes[c + 1u], scales[(row.scales + i) >> 1u]);
 }
-fn block_fma(w: Block, x: Act, sum: f32) -> f32 {
-    return fma(w.d * x.s, dot_block(w.lo, w.hi, x), sum);
+fn unpack(raw: Raw, row: Row, i: u32) -> Block { // loaded by load_raw(row, i)
+    let d = unpack2x16float(raw.scale);
+    return Block(raw.lo, raw.hi, select(d.x, d.y, ((row.scales + i) & 1u) == 1u));
 }
+fn load_block(row: Row, i: u32) -> Block { return unpack(load_raw(row, i), row, i); }
+fn block_add(w: Block, s: f32, z: f32, dot: f32, sum: f32) -> f32 { return fma(w.d * s, dot, sum); }
+fn block_fma(w: Block, x: Act, sum: f32) -> f32 { return block_add(w, x.s, x.z, dot_block(w.lo, w.hi, x), sum); }
 fn block_add4(w: Block, s: vec4f, z: vec4f, dot: vec4f, sum: vec4f) -> vec4f { // block_fma for four tokens, their integer products known
     return fma(w.d * s, dot, sum);
 }

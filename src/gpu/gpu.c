@@ -7,7 +7,7 @@
 #include "gpu/webgpu.h"
 
 enum {
-    FR_BINDINGS = 8,
+    FR_BINDINGS = 8, /* and one more with FR_ALL_LAYERS */
     UPLOAD_FENCE = 4 << 20, /* bytes between two fences of the upload: small enough that staging stays out of the way */
     UPLOAD_FENCES = 4       /* fences under way at once */
 };
@@ -24,13 +24,14 @@ struct fr_pipeline {
     fr_pipeline *next;
     fr_gpu *gpu;
     WGPUComputePipeline handle;
-    bool writes_state;
+    fr_layout layout;
+    bool optional, failed;
     char name[48];
 };
 
 struct fr_group {
     fr_group *next;
-    WGPUBindGroup handle[2]; /* with the state for reading, and for writing */
+    WGPUBindGroup handle[FR_N_LAYOUTS]; /* NULL: nothing was given for it */
 };
 
 struct fr_gpu {
@@ -41,8 +42,8 @@ struct fr_gpu {
     fr_buffer *buffers;
     fr_pipeline *pipelines;
     fr_group *groups;
-    WGPUBindGroupLayout layout[2]; /* [writes_state] */
-    WGPUPipelineLayout pipeline_layout[2];
+    WGPUBindGroupLayout layout[FR_N_LAYOUTS];
+    WGPUPipelineLayout pipeline_layout[FR_N_LAYOUTS];
     uint64_t bytes, submits;
     uint32_t n_pipelines, compiling;
     size_t unfenced;
@@ -55,7 +56,7 @@ struct fr_gpu {
     const fr_pipeline *current;
     const fr_group *group;
     uint32_t entry;
-    bool writes_state; /* of the group that is set */
+    fr_layout group_layout; /* of the group that is set */
     WGPUQuerySet clock;  /* made when first used */
     WGPUBuffer clock_at; /* its two values */
     bool timing;
@@ -136,7 +137,7 @@ static bool read_limits(fr_gpu *g, const fr_device *d, bool portable, fr_error_t
                                 .is_cpu = d->is_cpu};
     if (!portable && d->has_subgroups && d->subgroup_min == d->subgroup_max)
         g->limits.subgroup = d->subgroup_min;
-    return need(e, "maxStorageBuffersPerShaderStage", l.maxStorageBuffersPerShaderStage, 7) &&
+    return need(e, "maxStorageBuffersPerShaderStage", l.maxStorageBuffersPerShaderStage, 8) &&
            need(e, "maxComputeInvocationsPerWorkgroup", g->limits.threads, 256) &&
            need(e, "maxComputeWorkgroupStorageSize", g->limits.workgroup_bytes, 16384) &&
            need(e, "maxStorageBufferBindingSize", g->limits.binding, 128u << 20) &&
@@ -184,19 +185,21 @@ fr_gpu *fr_gpu_new(const fr_device *d, bool portable, fr_error_text *e)
         fr_gpu_free(g);
         return NULL;
     }
-    for (int writes = 0; writes < 2; writes++) {
-        const WGPUBindGroupLayoutEntry entries[FR_BINDINGS] = {
+    for (int kind = 0; kind < FR_N_LAYOUTS; kind++) {
+        const bool writes = kind == FR_WRITES_STATE, all = kind == FR_ALL_LAYERS;
+        const WGPUBindGroupLayoutEntry entries[FR_BINDINGS + 1] = {
             entry(0, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
             entry(1, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
             entry(2, WGPUBufferBindingType_ReadOnlyStorage, false, 0),
             entry(3, WGPUBufferBindingType_Storage, false, 0),
             entry(4, WGPUBufferBindingType_Storage, false, 0),
             entry(5, WGPUBufferBindingType_Storage, false, 0),
-            entry(6, WGPUBufferBindingType_Uniform, true, sizeof(fr_gpu_Params)),
+            entry(6, WGPUBufferBindingType_Uniform, !all, all ? 0 : sizeof(fr_gpu_Params)),
             entry(7, writes ? WGPUBufferBindingType_Storage : WGPUBufferBindingType_ReadOnlyStorage, false, 0),
+            entry(8, WGPUBufferBindingType_Storage, false, 0),
         };
-        g->layout[writes] = layout(g, entries, FR_BINDINGS);
-        g->pipeline_layout[writes] = pipeline_layout(g, g->layout[writes]);
+        g->layout[kind] = layout(g, entries, FR_BINDINGS + all);
+        g->pipeline_layout[kind] = pipeline_layout(g, g->layout[kind]);
     }
     return g;
 }
@@ -217,14 +220,14 @@ static void destroy(fr_gpu *g)
     }
     for (fr_group *b = g->groups, *next; b; b = next) {
         next = b->next;
-        for (int writes = 0; writes < 2; writes++)
-            if (b->handle[writes])
-                wgpuBindGroupRelease(b->handle[writes]);
+        for (int kind = 0; kind < FR_N_LAYOUTS; kind++)
+            if (b->handle[kind])
+                wgpuBindGroupRelease(b->handle[kind]);
         free(b);
     }
-    for (int writes = 0; writes < 2 && g->layout[writes]; writes++) {
-        wgpuPipelineLayoutRelease(g->pipeline_layout[writes]);
-        wgpuBindGroupLayoutRelease(g->layout[writes]);
+    for (int kind = 0; kind < FR_N_LAYOUTS && g->layout[kind]; kind++) {
+        wgpuPipelineLayoutRelease(g->pipeline_layout[kind]);
+        wgpuBindGroupLayoutRelease(g->layout[kind]);
     }
     wgpuQueueRelease(g->queue);
     wgpuDeviceRelease(g->device);
@@ -370,7 +373,7 @@ static WGPUBindGroup bind_group(fr_gpu *g, WGPUBindGroupLayout l, const WGPUBind
 
 fr_group *fr_gpu_group(fr_gpu *g, const fr_bindings *b, fr_error_text *e)
 {
-    const WGPUBindGroupEntry entries[FR_BINDINGS] = {
+    WGPUBindGroupEntry entries[FR_BINDINGS + 1] = {
         bound(0, b->codes, b->codes->bytes),        bound(1, b->scales, b->scales->bytes),
         bound(2, b->vectors, b->vectors->bytes),    bound(3, b->act, b->act->bytes),
         bound(4, b->work, b->work->bytes),          bound(5, b->kv, b->kv->bytes),
@@ -381,8 +384,13 @@ fr_group *fr_gpu_group(fr_gpu *g, const fr_bindings *b, fr_error_text *e)
         fr_fail(e, FR_FAILED, "out of memory");
         return NULL;
     }
-    for (int writes = 0; writes < 2; writes++)
-        group->handle[writes] = bind_group(g, g->layout[writes], entries, FR_BINDINGS);
+    group->handle[FR_READS_STATE] = bind_group(g, g->layout[FR_READS_STATE], entries, FR_BINDINGS);
+    group->handle[FR_WRITES_STATE] = bind_group(g, g->layout[FR_WRITES_STATE], entries, FR_BINDINGS);
+    if (b->exchange) {
+        entries[6] = bound(6, b->layers, b->layers->bytes);
+        entries[FR_BINDINGS] = bound(FR_BINDINGS, b->exchange, b->exchange->bytes);
+        group->handle[FR_ALL_LAYERS] = bind_group(g, g->layout[FR_ALL_LAYERS], entries, FR_BINDINGS + 1);
+    }
     group->next = g->groups;
     g->groups = group;
     return group;
@@ -398,6 +406,8 @@ static void on_pipeline(WGPUCreatePipelineAsyncStatus status, WGPUComputePipelin
     g->compiling--;
     if (status == WGPUCreatePipelineAsyncStatus_Success) {
         p->handle = handle;
+    } else if (p->optional) {
+        p->failed = true;
     } else if (!g->closing) {
         char what[96];
         snprintf(what, sizeof what, "kernel \"%s\" does not compile on this GPU", p->name);
@@ -406,13 +416,13 @@ static void on_pipeline(WGPUCreatePipelineAsyncStatus status, WGPUComputePipelin
     callback_done(g);
 }
 
-fr_pipeline *fr_gpu_pipeline(fr_gpu *g, const char *name, const char *wgsl, bool writes_state)
+fr_pipeline *fr_gpu_pipeline(fr_gpu *g, const char *name, const char *wgsl, fr_layout layout)
 {
     fr_pipeline *p = calloc(1, sizeof *p);
     if (!p)
         return NULL;
     p->gpu = g;
-    p->writes_state = writes_state;
+    p->layout = layout;
     snprintf(p->name, sizeof p->name, "%s", name);
     p->next = g->pipelines;
     g->pipelines = p;
@@ -427,7 +437,7 @@ fr_pipeline *fr_gpu_pipeline(fr_gpu *g, const char *name, const char *wgsl, bool
 
     WGPUComputePipelineDescriptor d = WGPU_COMPUTE_PIPELINE_DESCRIPTOR_INIT;
     d.label = view(name);
-    d.layout = g->pipeline_layout[writes_state];
+    d.layout = g->pipeline_layout[layout];
     d.compute.module = module;
     d.compute.entryPoint = view(p->name);
     WGPUCreateComputePipelineAsyncCallbackInfo info = WGPU_CREATE_COMPUTE_PIPELINE_ASYNC_CALLBACK_INFO_INIT;
@@ -439,6 +449,16 @@ fr_pipeline *fr_gpu_pipeline(fr_gpu *g, const char *name, const char *wgsl, bool
     wgpuDeviceCreateComputePipelineAsync(g->device, &d, info);
     wgpuShaderModuleRelease(module);
     return p;
+}
+
+void fr_pipeline_optional(fr_pipeline *p)
+{
+    p->optional = true;
+}
+
+bool fr_pipeline_failed(const fr_pipeline *p)
+{
+    return p->failed;
 }
 
 bool fr_pipeline_ready(const fr_pipeline *p)
@@ -489,12 +509,12 @@ void fr_gpu_dispatch(fr_gpu *g, const fr_pipeline *p, const fr_group *group, uin
     if (p != g->current)
         wgpuComputePassEncoderSetPipeline(g->pass, p->handle);
     g->current = p;
-    if (group != g->group || params_entry != g->entry || p->writes_state != g->writes_state) {
+    if (group != g->group || params_entry != g->entry || p->layout != g->group_layout) {
         const uint32_t offset = params_entry * FR_PARAMS_STRIDE;
-        wgpuComputePassEncoderSetBindGroup(g->pass, 0, group->handle[p->writes_state], 1, &offset);
+        wgpuComputePassEncoderSetBindGroup(g->pass, 0, group->handle[p->layout], p->layout != FR_ALL_LAYERS, &offset);
         g->group = group;
         g->entry = params_entry;
-        g->writes_state = p->writes_state;
+        g->group_layout = p->layout;
     }
     wgpuComputePassEncoderDispatchWorkgroups(g->pass, x, y, z);
 }

@@ -41,15 +41,24 @@ void fr_gpu_write(fr_gpu *, fr_buffer *, uint64_t offset, const void *, size_t);
 bool fr_gpu_upload(fr_gpu *, fr_buffer *, uint64_t offset, const void *, size_t);
 bool fr_gpu_upload_idle(const fr_gpu *); /* everything uploaded has arrived */
 
-/* Bind groups: all of bindings.wgsl and the state, for kernels that read it and for those that write it. */
+/* Bind groups: all of bindings.wgsl and the state. Which kernels see: */
+typedef enum fr_layout {
+    FR_READS_STATE,
+    FR_WRITES_STATE,
+    FR_ALL_LAYERS, /* read the state, have the parameters of all layers, and the exchange (bindings_layers.wgsl) */
+    FR_N_LAYOUTS
+} fr_layout;
 typedef struct fr_bindings {
     fr_buffer *codes, *scales, *vectors, *act, *work, *kv, *params, *state;
+    fr_buffer *layers, *exchange; /* for FR_ALL_LAYERS; NULL where no such kernel is used with the group */
 } fr_bindings;
 fr_group *fr_gpu_group(fr_gpu *, const fr_bindings *, fr_error_text *);
 
-/* A pipeline of WGSL text (kernel.h builds it) with entry point `name`; `writes_state`: its state is state_write.wgsl.
- * Compiles in the background. NULL: out of memory. */
-fr_pipeline *fr_gpu_pipeline(fr_gpu *, const char *name, const char *wgsl, bool writes_state);
+/* A pipeline of WGSL text (kernel.h builds it) with entry point `name`. Compiles in the background. NULL: out of memory. */
+fr_pipeline *fr_gpu_pipeline(fr_gpu *, const char *name, const char *wgsl, fr_layout);
+/* From now on it is no error of the device if it can't be made. */
+void fr_pipeline_optional(fr_pipeline *);
+bool fr_pipeline_failed(const fr_pipeline *); /* an optional one */
 bool fr_pipeline_ready(const fr_pipeline *);
 const char *fr_pipeline_name(const fr_pipeline *);
 uint32_t fr_gpu_compiling(const fr_gpu *); /* pipelines not ready yet */

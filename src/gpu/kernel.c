@@ -40,6 +40,7 @@ void fr_kernel_begin(fr_kernel *k, bool subgroups)
     fr_kernel_u32(k, "END_TOKEN", FR_RUN_END);
     fr_kernel_u32(k, "LIMIT", FR_RUN_LIMIT);
     fr_kernel_u32(k, "NOT_FINITE", FR_RUN_NOT_FINITE);
+    fr_kernel_u32(k, "LOST", FR_RUN_LOST);
 }
 
 static void constant(fr_kernel *k, const char *name, const char *value)
@@ -81,10 +82,10 @@ void fr_kernel_piece(fr_kernel *k, const char *name)
     append(k, name, strlen(name));
 }
 
-fr_pipeline *fr_kernel_build(fr_kernel *k, fr_gpu *g, const char *entry, bool writes_state)
+fr_pipeline *fr_kernel_build(fr_kernel *k, fr_gpu *g, const char *entry, fr_layout layout)
 {
     fr_kernel_piece(k, entry);
-    fr_pipeline *p = k->text ? fr_gpu_pipeline(g, entry, k->text, writes_state) : NULL;
+    fr_pipeline *p = k->text ? fr_gpu_pipeline(g, entry, k->text, layout) : NULL;
     free(k->text);
     *k = (fr_kernel){0};
     return p;

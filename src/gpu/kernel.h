@@ -19,6 +19,6 @@ void fr_kernel_f32(fr_kernel *, const char *name, float value); /* exact */
 /* Appends a piece by its path below kernels/ without ".wgsl", as "lib/q4a"; "shared" are the structures of shared.def. */
 void fr_kernel_piece(fr_kernel *, const char *name);
 /* Appends the kernel's own file, starts the compilation and frees the text. NULL: out of memory. */
-fr_pipeline *fr_kernel_build(fr_kernel *, fr_gpu *, const char *entry, bool writes_state);
+fr_pipeline *fr_kernel_build(fr_kernel *, fr_gpu *, const char *entry, fr_layout);
 
 #endif

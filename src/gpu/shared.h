@@ -24,7 +24,7 @@ typedef struct fr_gpu_vec4u {
 #undef FR_STRUCT_END
 
 enum { FR_PART_QKV, FR_PART_O, FR_PART_GATE, FR_PART_UP, FR_PART_DOWN, FR_PART_TABLE /* embedding or head */ }; /* Params.part */
-enum { FR_RUN_ON = 0, FR_RUN_END = 1, FR_RUN_LIMIT = 2, FR_RUN_NOT_FINITE = 3 }; /* Control.finished */
+enum { FR_RUN_ON = 0, FR_RUN_END = 1, FR_RUN_LIMIT = 2, FR_RUN_NOT_FINITE = 3, FR_RUN_LOST = 4 }; /* Control.finished */
 /* Tokens, and steps over trees with three words each: nodes; tokens yielded, and in 4 bits each from bit 16 on how many drafts were
  * accepted of the first 2, 4, 8 and 16 nodes, which are what narrower trees would have been; longest match of the candidates. More than two
  * windows can bring, so the host misses none. */

@@ -36,6 +36,9 @@ typedef struct command_list {
 typedef struct bucket {
     fr_kernel_set *kernels;
     command_list body, tails[FR_N_TAILS];
+    command_list whole; /* what stands for the body where all layers are one dispatch */
+    uint32_t before_layers;    /* commands of the body */
+    uint32_t whole_positions;
 } bucket;
 
 enum { TREE_BUCKETS = 5 };
@@ -45,6 +48,9 @@ struct fr_forward {
     const fr_weights *weights;
     fr_shape shape;
     fr_buffer *codes[FR_MAX_POOLS], *scales[FR_MAX_POOLS], *vectors, *act, *work, *params, *state;
+    fr_group *whole_group; /* for kernels that go through all layers, made when first used; NULL: not yet, or it can't be */
+    bool whole_tried;
+    uint32_t most_groups; /* most workgroups of such a dispatch; 0: it is not used */
     fr_buffer **kv; /* [n_kv] */
     uint32_t n_kv, layers_per_kv;
     fr_group **groups; /* [n_pools * n_kv], made when first used */
@@ -210,7 +216,14 @@ static const fr_group *group_of(fr_forward *f, uint32_t pool, uint32_t layer)
     const uint32_t kv = layer / f->layers_per_kv;
     fr_group **g = &f->groups[kv * f->weights->n_pools + pool];
     if (!*g) {
-        const fr_bindings b = {f->codes[pool], f->scales[pool], f->vectors, f->act, f->work, f->kv[kv], f->params, f->state};
+        const fr_bindings b = {.codes = f->codes[pool],
+                               .scales = f->scales[pool],
+                               .vectors = f->vectors,
+                               .act = f->act,
+                               .work = f->work,
+                               .kv = f->kv[kv],
+                               .params = f->params,
+                               .state = f->state};
         *g = fr_gpu_group(f->gpu, &b, &f->failure);
     }
     return *g;
@@ -451,12 +464,65 @@ static void add_draft(fr_forward *f, bucket *b)
     add_plain(f, &b->body, fr_kernel_draft_tree(b->kernels), group, 0, 1);
 }
 
+/* The group of kernels for all layers. These are optional: if there is no memory for their buffers, there are none. */
+static const fr_group *whole_group(fr_forward *f)
+{
+    fr_error_text ignored = {0};
+    if (f->whole_tried || !f->shape.exchange_size || f->n_kv > 1)
+        return f->whole_group;
+    f->whole_tried = true;
+    const uint32_t pool = f->weights->layers[0].o.parts[0].pool;
+    const uint64_t params = (uint64_t)f->config->n_layers * sizeof *f->entries;
+    fr_buffer *layers = fr_gpu_buffer(f->gpu, "parameters of all layers", FR_BUFFER_UNIFORM, params, &ignored);
+    fr_buffer *exchange = fr_gpu_buffer(f->gpu, "exchange", FR_BUFFER_STORAGE, (uint64_t)f->shape.exchange_size * 4, &ignored);
+    if (!layers || !exchange)
+        return NULL;
+    for (uint32_t l = 0; l < f->config->n_layers; l++) {
+        const fr_gpu_Params p = layer_params(f, l);
+        fr_gpu_write(f->gpu, layers, l * sizeof p, &p, sizeof p);
+    }
+    const fr_bindings b = {.codes = f->codes[pool],
+                           .scales = f->scales[pool],
+                           .vectors = f->vectors,
+                           .act = f->act,
+                           .work = f->work,
+                           .kv = f->kv[0],
+                           .params = f->params,
+                           .state = f->state,
+                           .layers = layers,
+                           .exchange = exchange};
+    f->whole_group = fr_gpu_group(f->gpu, &b, &ignored);
+    return f->whole_group;
+}
+
+/* The body with all layers in one dispatch. */
+static void add_whole(fr_forward *f, bucket *b)
+{
+    const fr_group *group = whole_group(f);
+    const fr_all_layers *a = group ? fr_kernel_all_layers(b->kernels, f->weights) : NULL;
+    if (!a)
+        return;
+    for (uint32_t i = 0; i < b->before_layers; i++)
+        add(f, &b->whole, b->body.items[i]);
+    add(f, &b->whole, (command){.pipeline = a->begin, .group = group, .x = 1, .y = 1, .z = 1});
+    add(f, &b->whole, (command){.pipeline = a->layers, .group = group, .x = a->most_groups, .y = 1, .z = 1});
+    b->whole_positions = a->positions;
+}
+
 static bool ready(const command_list *list)
 {
     for (uint32_t i = 0; i < list->count; i++)
         if (!list->items[i].pipeline || !fr_pipeline_ready(list->items[i].pipeline))
             return false;
     return true;
+}
+
+static bool failed(const command_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (fr_pipeline_failed(list->items[i].pipeline))
+            return true;
+    return false;
 }
 
 static bucket *bucket_of(fr_forward *f, uint32_t nodes, fr_tail tail)
@@ -494,6 +560,7 @@ fr_status fr_forward_prepare(fr_forward *f, uint32_t nodes, fr_tail tail, bool *
         if (tree)
             add_draft(f, b);
         add_embedding(f, b);
+        b->before_layers = b->body.count;
         for (uint32_t l = 0; l < f->config->n_layers; l++)
             add_layer(f, b, l);
     }
@@ -541,12 +608,48 @@ static uint32_t replay(fr_forward *f, const command_list *list, uint32_t positio
     return count;
 }
 
+void fr_forward_set_groups(fr_forward *f, uint32_t groups)
+{
+    f->most_groups = groups;
+}
+
+fr_whole fr_forward_whole(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t positions)
+{
+    bucket *b = bucket_of(f, nodes, tail);
+    if (nodes > 1 && tail != FR_TAIL_TREE)
+        return FR_WHOLE_NONE;
+    if (!b->whole.built && b->body.built) {
+        b->whole.built = true;
+        add_whole(f, b);
+    }
+    if (!b->whole.count || positions > b->whole_positions || failed(&b->whole))
+        return FR_WHOLE_NONE;
+    return ready(&b->whole) ? FR_WHOLE_READY : FR_WHOLE_COMPILING;
+}
+
+void fr_forward_forget_loss(fr_forward *f)
+{
+    const float zero = 0;
+    fr_gpu_write(f->gpu, f->work, (uint64_t)f->shape.lost_at * 16, &zero, sizeof zero);
+}
+
+static const command_list *body_of(fr_forward *f, bucket *b, uint32_t nodes, fr_tail tail, uint32_t positions)
+{
+    if (!f->most_groups || fr_forward_whole(f, nodes, tail, positions) != FR_WHOLE_READY)
+        return &b->body;
+    command *layers = &b->whole.items[b->whole.count - 1], *begin = layers - 1;
+    const fr_all_layers *a = fr_kernel_all_layers(b->kernels, f->weights);
+    layers->x = f->most_groups < a->most_groups ? f->most_groups : a->most_groups;
+    begin->x = over(a->words + over(positions, FR_CHUNK) * a->chunk_words, 4 * 256);
+    return &b->whole;
+}
+
 uint32_t fr_forward_step(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t positions)
 {
     bucket *b = bucket_of(f, nodes, tail);
     if (positions > f->shape.context)
         positions = f->shape.context;
-    return replay(f, &b->body, positions) + replay(f, &b->tails[tail], positions);
+    return replay(f, body_of(f, b, nodes, tail, positions), positions) + replay(f, &b->tails[tail], positions);
 }
 
 void fr_forward_set_memory(fr_forward *f, const uint32_t *tokens, uint32_t n)
@@ -578,20 +681,22 @@ uint64_t fr_forward_step_bytes(const fr_forward *f, uint32_t positions)
 
 /* ---- one dispatch at a time ---- */
 
-static const command *command_at(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index)
+static const command *command_at(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
 {
-    const bucket *b = bucket_of(f, nodes, tail);
-    return index < b->body.count ? &b->body.items[index] : &b->tails[tail].items[index - b->body.count];
+    bucket *b = bucket_of(f, nodes, tail);
+    const command_list *body = body_of(f, b, nodes, tail, positions);
+    return index < body->count ? &body->items[index] : &b->tails[tail].items[index - body->count];
 }
 
 uint32_t fr_forward_trace_count(fr_forward *f, uint32_t nodes, fr_tail tail)
 {
-    return bucket_of(f, nodes, tail)->body.count + bucket_of(f, nodes, tail)->tails[tail].count;
+    bucket *b = bucket_of(f, nodes, tail);
+    return body_of(f, b, nodes, tail, 1)->count + b->tails[tail].count;
 }
 
 fr_trace fr_forward_trace(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
 {
-    const command *c = command_at(f, nodes, tail, index);
+    const command *c = command_at(f, nodes, tail, index, positions);
     return (fr_trace){.kernel = fr_pipeline_name(c->pipeline),
                       .params = &f->entries[c->entry],
                       .matrix = c->matrix,
@@ -604,7 +709,7 @@ fr_trace fr_forward_trace(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t 
 
 void fr_forward_trace_record(fr_forward *f, uint32_t nodes, fr_tail tail, uint32_t index, uint32_t positions)
 {
-    const command *c = command_at(f, nodes, tail, index);
+    const command *c = command_at(f, nodes, tail, index, positions);
     fr_gpu_dispatch(f->gpu, c->pipeline, c->group, c->entry, width_of(f, c, positions), c->y, c->z);
 }
 
@@ -652,6 +757,7 @@ static void free_bucket(bucket *b)
 {
     fr_kernel_set_free(b->kernels);
     free(b->body.items);
+    free(b->whole.items);
     for (int t = 0; t < FR_N_TAILS; t++)
         free(b->tails[t].items);
 }

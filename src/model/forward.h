@@ -45,6 +45,17 @@ fr_status fr_forward_prepare(fr_forward *, uint32_t nodes, fr_tail, bool *ready,
 /* Starts compiling what the first token of any answer needs. */
 fr_status fr_forward_begin(fr_forward *, fr_error_text *);
 
+/* All layers of a step in one dispatch (layers.wgsl), for steps of one token and trees of up to 8 nodes, where the model's matrices are
+ * whole and alike and the context is not too long. The results are the same to the bit. A step whose workgroups could not run at the same
+ * time is lost: it changes nothing, and Control.finished is FR_RUN_LOST. */
+typedef enum fr_whole { FR_WHOLE_NONE, FR_WHOLE_COMPILING, FR_WHOLE_READY } fr_whole;
+/* Whether such a step can be made; starts compiling its kernel if it has not been asked for before. */
+fr_whole fr_forward_whole(fr_forward *, uint32_t nodes, fr_tail, uint32_t positions);
+/* From now on steps that can be are made so, by `groups` workgroups at most; 0: none, as in the beginning. */
+void fr_forward_set_groups(fr_forward *, uint32_t groups);
+/* After a loss, once nothing is in flight. */
+void fr_forward_forget_loss(fr_forward *);
+
 /* What the drafter searches besides the sequence, for the steps recorded from now on: at most FR_MEMORY_TOKENS ids and breaks
  * (spec/draft.h), oldest first. Control.memory is the same number. */
 void fr_forward_set_memory(fr_forward *, const uint32_t *tokens, uint32_t n);
@@ -65,7 +76,7 @@ typedef struct fr_trace {
     uint32_t layer, kv_buffer;
     uint32_t x, y, z; /* workgroups; x is 0 where the dispatch is left out at these positions */
 } fr_trace;
-uint32_t fr_forward_trace_count(fr_forward *, uint32_t nodes, fr_tail);
+uint32_t fr_forward_trace_count(fr_forward *, uint32_t nodes, fr_tail); /* in a short context */
 fr_trace fr_forward_trace(fr_forward *, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
 void fr_forward_trace_record(fr_forward *, uint32_t nodes, fr_tail, uint32_t index, uint32_t positions);
 typedef enum fr_forward_part {

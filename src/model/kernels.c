@@ -1,6 +1,7 @@
 #include "model/kernels.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "spec/draft.h"
@@ -8,6 +9,10 @@
 enum {
     FR_WTYPES = 3,
     ROWS_MIN = 32,
+    MOST_NODES = 8,    /* of a step whose layers are one dispatch */
+    MOST_WHOLE = 2048, /* its positions */
+    TRIES = 1 << 16,   /* of a workgroup of it that waits, some 50 ms; by then it counts as lost */
+    CPU_TRIES = 200,
     DRAFT_SIZE = FR_DRAFT_CANDIDATES / 4 + 1, /* vec4u that draft_match leaves for a slice */
     MOST_PARTS = 1 << 24 /* vec4f: 256 MiB of partial results of attention; fewer nodes where contexts are longer */
 };
@@ -27,6 +32,7 @@ struct fr_kernel_set {
     fr_tiled qkv[FR_WTYPES], o[FR_WTYPES], gateup[FR_WTYPES], down[FR_WTYPES], head[FR_WTYPES][2];
     fr_pipeline *embed[FR_WTYPES], *score, *advance[2], *match, *draft, *accept, *compact;
     fr_attention attention;
+    fr_all_layers all;
 };
 
 /* ---- sizes ---- */
@@ -41,6 +47,45 @@ static uint32_t take(uint32_t *end, uint32_t size)
     const uint32_t at = *end;
     *end += size;
     return at;
+}
+
+/* Words of the exchange for a layer, as in layers.wgsl; a multiple of 4. */
+static uint32_t exchange_words(const fr_config *c, uint32_t nodes)
+{
+    const uint32_t block = 4 * FR_ACT_FINE, attended = c->n_heads * c->head_dim, kv = c->n_kv_heads * c->head_dim;
+    return nodes * (block * (2 * c->dim + c->ffn_dim + attended) / FR_BLOCK + attended + kv);
+}
+
+/* Words of the exchange for each chunk of the context, of all layers; of steps over one node, others have none (lib/layers_attend). */
+static uint32_t chunk_words(const fr_config *c)
+{
+    return c->n_layers * c->n_heads * (c->head_dim + 4);
+}
+
+/* Words for the widest step, or the longest context, that get along with 64 MiB. */
+static uint32_t exchange_size(const fr_config *c, uint32_t context)
+{
+    const uint64_t most = 16 << 20, chunks = (context < MOST_WHOLE ? context : MOST_WHOLE) / FR_CHUNK;
+    uint32_t n = MOST_NODES;
+    while (n > 1 && 4 + (uint64_t)c->n_layers * exchange_words(c, n) > most)
+        n /= 2;
+    const uint64_t one = 4 + c->n_layers * (uint64_t)exchange_words(c, 1) + chunks * chunk_words(c);
+    const uint64_t wide = 4 + (uint64_t)c->n_layers * exchange_words(c, n), words = one > wide ? one : wide;
+    return (uint32_t)(words < most ? words : most);
+}
+
+/* Whether one bind group has all layers, and each matrix is whole and of the one type. */
+static bool in_one_piece(const fr_weights *w, const fr_config *c)
+{
+    const fr_matrix *first = &w->layers[0].o;
+    for (uint32_t l = 0; l < c->n_layers; l++) {
+        const fr_layer *y = &w->layers[l];
+        const fr_matrix *all[] = {&y->qkv[0], &y->o, &y->gate, &y->up, &y->down};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            if (y->n_qkv > 1 || all[i]->type != first->type || all[i]->n_parts > 1 || all[i]->parts[0].pool != first->parts[0].pool)
+                return false;
+    }
+    return c->n_layers <= 512; /* their parameters fill a uniform binding */
 }
 
 void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weights *w, uint32_t context)
@@ -68,6 +113,9 @@ void fr_shape_init(fr_shape *s, fr_gpu *gpu, const fr_config *c, const fr_weight
     s->ml_at = take(&s->work_size, cpu ? 0 : s->tree_nodes * (context / FR_CHUNK) * c->n_heads);
     s->head_at = take(&s->work_size, n * (over(c->vocab, ROWS_MIN) + 8));
     s->score_at = take(&s->work_size, n);
+    s->lost_at = take(&s->work_size, 1);
+    if (in_one_piece(w, c))
+        s->exchange_size = exchange_size(c, context);
 }
 
 /* ---- choice of tiles ---- */
@@ -105,7 +153,7 @@ static bool has_lanes(const fr_kernel_set *k, uint32_t lanes)
     return !fr_gpu_get_limits(k->gpu)->is_cpu && fr_gpu_get_limits(k->gpu)->subgroup >= lanes;
 }
 
-static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
+static void constants(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
 {
     const fr_config *c = k->config;
     const fr_shape *s = k->shape;
@@ -129,14 +177,21 @@ static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool 
     fr_kernel_u32(b, "ML_AT", s->ml_at);
     fr_kernel_u32(b, "HEAD_AT", s->head_at);
     fr_kernel_u32(b, "SCORE_AT", s->score_at);
+    fr_kernel_u32(b, "LOST_FLAG_AT", s->lost_at);
     fr_kernel_piece(b, "shared");
-    fr_kernel_piece(b, "lib/bindings");
     fr_kernel_piece(b, k->tree ? "lib/nodes_tree" : "lib/nodes_chain");
 }
 
+static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
+{
+    constants(b, k, threads, subgroups);
+    fr_kernel_piece(b, "lib/bindings");
+}
+
+static const char *const stored[FR_WTYPES] = {[FR_W_Q4S] = "lib/q4s", [FR_W_Q4A] = "lib/q4a", [FR_W_Q8] = "lib/q8"};
+
 static void matrix_constants(fr_kernel *b, const fr_matrix *m, bool wide)
 {
-    static const char *const dot[FR_WTYPES] = {[FR_W_Q4S] = "lib/q4s", [FR_W_Q4A] = "lib/q4a", [FR_W_Q8] = "lib/q8"};
     fr_kernel_u32(b, "BLOCKS", m->cols / FR_BLOCK);
     fr_kernel_u32(b, "LEAF", m->leaf_blocks);
     fr_kernel_u32(b, "LEAVES", m->leaves);
@@ -144,7 +199,7 @@ static void matrix_constants(fr_kernel *b, const fr_matrix *m, bool wide)
     fr_kernel_bool(b, "WIDE", wide);
     fr_kernel_piece(b, "lib/act");
     fr_kernel_piece(b, "lib/dot32");
-    fr_kernel_piece(b, dot[m->type]);
+    fr_kernel_piece(b, stored[m->type]);
 }
 
 /* Workgroup memory of such a kernel but for its lanes: the products, and for each token what norm and head need at most. */
@@ -212,6 +267,7 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
 static void add_quantise(fr_kernel *b, const fr_kernel_set *k, uint32_t size)
 {
     fr_kernel_u32(b, "OUT_SIZE", size);
+    fr_kernel_piece(b, "lib/put_act");
     fr_kernel_piece(b, "lib/codes");
     fr_kernel_piece(b, has_lanes(k, 8) ? "lib/quantise_lanes" : "lib/quantise_thread");
 }
@@ -226,7 +282,7 @@ const fr_tiled *fr_kernel_qkv(fr_kernel_set *k, const fr_matrix *m)
     begin_tiled(&b, k, m, t, FR_PART_QKV);
     fr_kernel_f32(&b, "Q_SCALE", 1.0f / sqrtf((float)k->config->head_dim));
     fr_kernel_piece(&b, k->config->qkv_bias ? "lib/bias" : "lib/bias_none");
-    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "qkv", false), t.rows, t.tokens};
+    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "qkv", FR_READS_STATE), t.rows, t.tokens};
     return out;
 }
 
@@ -240,7 +296,7 @@ static const fr_tiled *residual(fr_kernel_set *k, fr_tiled *out, const fr_matrix
     fr_kernel_u32(&b, "ACT_IN", down ? k->shape->act_h : k->shape->act_a);
     fr_kernel_bool(&b, "NORM_NEXT", down);
     add_quantise(&b, k, FR_ACT_FINE);
-    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "residual", false), t.rows, t.tokens};
+    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "residual", FR_READS_STATE), t.rows, t.tokens};
     return out;
 }
 
@@ -264,7 +320,7 @@ const fr_tiled *fr_kernel_gateup(fr_kernel_set *k, const fr_matrix *gate)
     fr_kernel b;
     begin_tiled(&b, k, gate, t, FR_PART_GATE);
     add_quantise(&b, k, FR_ACT);
-    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "gateup", false), t.rows / 2, t.tokens};
+    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "gateup", FR_READS_STATE), t.rows / 2, t.tokens};
     return out;
 }
 
@@ -279,7 +335,7 @@ const fr_tiled *fr_kernel_head(fr_kernel_set *k, const fr_matrix *m, bool every_
     fr_kernel_bool(&b, "LAST", !every_node);
     fr_kernel_u32(&b, "HEAD_TILES", over(m->rows, t.rows));
     fr_kernel_piece(&b, "lib/best");
-    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "head", false), t.rows, t.tokens};
+    *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "head", FR_READS_STATE), t.rows, t.tokens};
     return out;
 }
 
@@ -292,7 +348,7 @@ fr_pipeline *fr_kernel_embed(fr_kernel_set *k, const fr_matrix *m)
         fr_kernel_u32(&b, "PART", FR_PART_TABLE);
         matrix_constants(&b, m, false);
         add_quantise(&b, k, FR_ACT_FINE);
-        k->embed[m->type] = fr_kernel_build(&b, k->gpu, "embed", false);
+        k->embed[m->type] = fr_kernel_build(&b, k->gpu, "embed", FR_READS_STATE);
     }
     return k->embed[m->type];
 }
@@ -371,7 +427,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
         fr_kernel_piece(&b, "lib/attend_rows");
         fr_kernel_piece(&b, "lib/online");
         add_quantise(&b, k, FR_ACT);
-        a->attend = fr_kernel_build(&b, k->gpu, "attend_stream", false);
+        a->attend = fr_kernel_build(&b, k->gpu, "attend_stream", FR_READS_STATE);
         return a;
     }
     const uint32_t most = whole_chunks(k);
@@ -381,7 +437,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "MOST_CHUNKS", most);
         add_quantise(&b, k, FR_ACT);
-        a->whole = fr_kernel_build(&b, k->gpu, "attend_head", false);
+        a->whole = fr_kernel_build(&b, k->gpu, "attend_head", FR_READS_STATE);
     }
     const uint32_t threads = group <= 2 ? 64 : group <= 4 ? 128 : 256;
     if (!attention_fits(k, fr_attention_split_bytes(k->config, threads), e))
@@ -390,7 +446,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_piece(&b, "lib/attend");
     fr_kernel_piece(&b, "lib/attend_row");
-    a->attend = fr_kernel_build(&b, k->gpu, "attend_split", false);
+    a->attend = fr_kernel_build(&b, k->gpu, "attend_split", FR_READS_STATE);
     a->merge_blocks = 2;
     common(&b, k, a->merge_blocks * FR_BLOCK / 4, has_lanes(k, 8));
     fr_kernel_u32(&b, "CHUNK", FR_CHUNK);
@@ -398,7 +454,113 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
     fr_kernel_piece(&b, "lib/online");
     add_quantise(&b, k, FR_ACT);
-    a->merge = fr_kernel_build(&b, k->gpu, "merge", false);
+    a->merge = fr_kernel_build(&b, k->gpu, "merge", FR_READS_STATE);
+    return a;
+}
+
+/* ---- all layers at once ---- */
+
+static void shape_constants(fr_kernel *b, const char *name, const fr_matrix *m)
+{
+    const struct {
+        const char *suffix;
+        uint32_t value;
+    } all[] = {{"LEAF", m->leaf_blocks}, {"LEAVES", m->leaves}, {"LANES", power_of_2(m->leaves)}, {"ROW_BLOCKS", m->row_blocks}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s_%s", name, all[i].suffix);
+        fr_kernel_u32(b, text, all[i].value);
+    }
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+typedef struct all_sizes {
+    uint32_t threads; /* a workgroup */
+    uint32_t inbox;   /* vec4u */
+    uint32_t chunks;  /* of the longest context; 0: there is no room for any */
+} all_sizes;
+
+/* The longest context that exchange and workgroup memory have room for. */
+static all_sizes size_all_layers(const fr_kernel_set *k, const fr_all_layers *a)
+{
+    const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
+    const fr_config *c = k->config;
+    const uint32_t n = k->nodes, widest = larger(c->n_heads * c->head_dim, c->ffn_dim);
+    all_sizes z = {.threads = l->is_cpu ? 128 : l->threads < 512 ? 256 : 512}; /* 16 for each of MOST_NODES at least */
+    const uint32_t swap = has_lanes(k, FR_CHUNK) ? 0 : z.threads * 16,
+                   products = n * larger(c->dim * FR_ACT_FINE, widest * FR_ACT) / FR_BLOCK;
+    for (z.chunks = k->shape->context < MOST_WHOLE ? k->shape->context / FR_CHUNK : MOST_WHOLE / FR_CHUNK; z.chunks; z.chunks--) {
+        z.inbox = larger(products, c->head_dim / 4 + 2 * n * c->head_dim / 8 + z.chunks * (c->head_dim + 4) / 4);
+        const uint32_t bytes = z.inbox * 16 + 16 * n * 16 + n * 4 + 16 + over(z.chunks, FR_CHUNK) * FR_CHUNK * 8 + swap;
+        if (bytes <= l->workgroup_bytes && a->words + z.chunks * a->chunk_words <= k->shape->exchange_size)
+            break;
+    }
+    return z;
+}
+
+static fr_pipeline *build_all_layers(fr_kernel_set *k, const fr_layer *y, all_sizes z)
+{
+    const fr_config *c = k->config;
+    const bool lanes = has_lanes(k, FR_CHUNK);
+    fr_kernel b;
+    constants(&b, k, z.threads, lanes);
+    fr_kernel_u32(&b, "LAYERS", c->n_layers);
+    fr_kernel_piece(&b, "lib/bindings_layers");
+    fr_kernel_piece(&b, "lib/state_read");
+    fr_kernel_u32(&b, "INBOX", z.inbox);
+    fr_kernel_u32(&b, "MOST_CHUNKS", z.chunks);
+    fr_kernel_u32(&b, "TRIES", fr_gpu_get_limits(k->gpu)->is_cpu ? CPU_TRIES : TRIES);
+    shape_constants(&b, "X", &y->gate);
+    shape_constants(&b, "A", &y->o);
+    shape_constants(&b, "H", &y->down);
+    fr_kernel_f32(&b, "INV_DIM", 1.0f / (float)c->dim);
+    fr_kernel_f32(&b, "EPS", c->norm_eps);
+    fr_kernel_f32(&b, "Q_SCALE", 1.0f / sqrtf((float)c->head_dim));
+    fr_kernel_bool(&b, "HAS_BIAS", c->qkv_bias);
+    fr_kernel_bool(&b, "WIDE", false); /* for what is not used of the pieces */
+    fr_kernel_u32(&b, "ROW_BLOCKS", 0);
+    fr_kernel_u32(&b, "OUT_SIZE", FR_ACT_FINE);
+    fr_kernel_piece(&b, "lib/act");
+    fr_kernel_piece(&b, "lib/dot32");
+    fr_kernel_piece(&b, stored[y->o.type]);
+    fr_kernel_piece(&b, lanes ? "lib/lend_subgroup" : "lib/lend_workgroup");
+    fr_kernel_piece(&b, "lib/exchange");
+    fr_kernel_piece(&b, "lib/codes");
+    fr_kernel_piece(&b, "lib/layers_products");
+    fr_kernel_piece(&b, "lib/layers_attend");
+    return fr_kernel_build(&b, k->gpu, "layers", FR_ALL_LAYERS);
+}
+
+const fr_all_layers *fr_kernel_all_layers(fr_kernel_set *k, const fr_weights *w)
+{
+    const fr_config *c = k->config;
+    const uint32_t n = k->nodes, heads = c->n_heads * c->head_dim;
+    fr_all_layers *a = &k->all;
+    if (a->layers || !k->shape->exchange_size || n > MOST_NODES)
+        return a->layers ? a : NULL;
+    a->words = 4 + c->n_layers * exchange_words(c, n);
+    a->chunk_words = n > 1 ? 0 : chunk_words(c);
+    const all_sizes z = size_all_layers(k, a);
+    if (!z.chunks)
+        return NULL;
+    fr_kernel b;
+    constants(&b, k, 256, false);
+    fr_kernel_u32(&b, "LAYERS", c->n_layers);
+    fr_kernel_piece(&b, "lib/bindings_layers");
+    fr_kernel_piece(&b, "lib/state_read");
+    a->begin = fr_kernel_build(&b, k->gpu, "layers_begin", FR_ALL_LAYERS);
+    a->layers = build_all_layers(k, &w->layers[0], z);
+    if (!a->begin || !a->layers)
+        return NULL;
+    fr_pipeline_optional(a->begin);
+    fr_pipeline_optional(a->layers);
+    a->positions = z.chunks * FR_CHUNK;
+    a->most_groups = over(heads + 2 * c->n_kv_heads * c->head_dim, 64) + c->n_heads * (n > 1 ? n : over(z.chunks, z.threads / FR_CHUNK)) +
+                     c->dim / FR_BLOCK + c->ffn_dim / FR_BLOCK;
     return a;
 }
 
@@ -429,7 +591,7 @@ fr_pipeline *fr_kernel_score(fr_kernel_set *k)
         common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_read");
         add_tiles(&b, k, true);
-        k->score = fr_kernel_build(&b, k->gpu, "score", false);
+        k->score = fr_kernel_build(&b, k->gpu, "score", FR_READS_STATE);
     }
     return k->score;
 }
@@ -449,7 +611,7 @@ fr_pipeline *fr_kernel_advance(fr_kernel_set *k, bool emit)
             fr_kernel_piece(&b, "lib/best");
             fr_kernel_piece(&b, "lib/best_tiles");
         }
-        k->advance[emit] = fr_kernel_build(&b, k->gpu, "advance", true);
+        k->advance[emit] = fr_kernel_build(&b, k->gpu, "advance", FR_WRITES_STATE);
     }
     return k->advance[emit];
 }
@@ -481,7 +643,7 @@ fr_pipeline *fr_kernel_draft_match(fr_kernel_set *k)
         fr_kernel b;
         draft_constants(&b, k, fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 128);
         fr_kernel_piece(&b, "lib/state_read");
-        k->match = fr_kernel_build(&b, k->gpu, "draft_match", false);
+        k->match = fr_kernel_build(&b, k->gpu, "draft_match", FR_READS_STATE);
     }
     return k->match;
 }
@@ -492,7 +654,7 @@ fr_pipeline *fr_kernel_draft_tree(fr_kernel_set *k)
         fr_kernel b;
         draft_constants(&b, k, fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 256);
         fr_kernel_piece(&b, "lib/state_write");
-        k->draft = fr_kernel_build(&b, k->gpu, "draft_tree", true);
+        k->draft = fr_kernel_build(&b, k->gpu, "draft_tree", FR_WRITES_STATE);
     }
     return k->draft;
 }
@@ -505,7 +667,7 @@ fr_pipeline *fr_kernel_accept(fr_kernel_set *k)
         fr_kernel_piece(&b, "lib/state_write");
         fr_kernel_piece(&b, "lib/append");
         head_tiles(&b, k, true);
-        k->accept = fr_kernel_build(&b, k->gpu, "accept", true);
+        k->accept = fr_kernel_build(&b, k->gpu, "accept", FR_WRITES_STATE);
     }
     return k->accept;
 }
@@ -516,7 +678,7 @@ fr_pipeline *fr_kernel_compact(fr_kernel_set *k)
         fr_kernel b;
         common(&b, k, 64, false);
         fr_kernel_piece(&b, "lib/state_read");
-        k->compact = fr_kernel_build(&b, k->gpu, "compact", false);
+        k->compact = fr_kernel_build(&b, k->gpu, "compact", FR_READS_STATE);
     }
     return k->compact;
 }

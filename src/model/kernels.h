@@ -22,7 +22,8 @@ typedef struct fr_shape {
     uint32_t kv_stride;  /* from a layer's keys to its values */
     uint32_t rope_at;    /* in f32 of the vectors */
     uint32_t act_x, act_a, act_h, draft_at, act_size;
-    uint32_t x_at, q_at, part_at, ml_at, head_at, score_at, work_size;
+    uint32_t x_at, q_at, part_at, ml_at, head_at, score_at, lost_at, work_size;
+    uint32_t exchange_size; /* words; 0: this model or adapter has no kernel for all layers */
 } fr_shape;
 void fr_shape_init(fr_shape *, fr_gpu *, const fr_config *, const fr_weights *, uint32_t context);
 
@@ -46,6 +47,14 @@ typedef struct fr_attention {
 uint32_t fr_attention_split_bytes(const fr_config *, uint32_t threads);
 uint32_t fr_attention_stream_bytes(const fr_config *, uint32_t nodes);
 
+/* All layers of a step in one dispatch (layers.wgsl), and what has to run before it. */
+typedef struct fr_all_layers {
+    fr_pipeline *begin, *layers;
+    uint32_t words, chunk_words; /* of the exchange that begin empties: with no context, and more for each chunk of it */
+    uint32_t most_groups;   /* workgroups that find something to do */
+    uint32_t positions;     /* of the longest context that it takes */
+} fr_all_layers;
+
 typedef struct fr_kernel_set fr_kernel_set;
 /* `tree`: nodes are a tree of drafts, not a chain. */
 fr_kernel_set *fr_kernel_set_new(fr_gpu *, const fr_config *, const fr_shape *, uint32_t nodes, bool tree);
@@ -61,6 +70,8 @@ const fr_tiled *fr_kernel_head(fr_kernel_set *, const fr_matrix *, bool every_no
 fr_pipeline *fr_kernel_embed(fr_kernel_set *, const fr_matrix *);
 /* NULL with FR_NO_GPU in the error: too many query heads share a key head for the adapter's workgroup memory. */
 const fr_attention *fr_kernel_attention(fr_kernel_set *, fr_error_text *);
+/* NULL if this bucket has none: the model is cut in pieces, or its workgroups would need more memory than they may have. */
+const fr_all_layers *fr_kernel_all_layers(fr_kernel_set *, const fr_weights *);
 fr_pipeline *fr_kernel_score(fr_kernel_set *);
 fr_pipeline *fr_kernel_advance(fr_kernel_set *, bool emit);
 /* Of trees only. fr_kernel_accept: after the head's pipeline for every node. */

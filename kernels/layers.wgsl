@@ -1,0 +1,249 @@
+// All layers of a step in one dispatch. A workgroup makes the tiles of each matrix that fall to it, layer after layer, and waits for what they need
+// from other workgroups word by word (lib/exchange). With as many workgroups as a layer has tiles, each has one or two, whose weights it has loaded long
+// before it may use them: what a step takes is the way of its activations through the layers, not that of its weights. All sums are those of the kernels
+// it stands for: qkv, attend_head, residual, gateup. Grid (any number of workgroups that run at the same time).
+const Q_ROWS = HEADS * HEAD_DIM;
+const KV_ROWS = KV_HEADS * HEAD_DIM;
+const ROWS = Q_ROWS + 2u * KV_ROWS;
+// Tiles, and the workgroup that has the first of each kind.
+const QKV_TILES = (ROWS + 63u) / 64u;
+const DIM_TILES = DIM / 32u;
+const HIDDEN_TILES = FFN / 32u;
+const CHUNKS_FROM = QKV_TILES;
+const FOLD_FROM = 0u; // those of q, k and v have nothing else to do then
+const DIM_FROM = CHUNKS_FROM + HEADS * select(N, (MOST_CHUNKS + SPLIT - 1u) / SPLIT, SPREAD); // output projection, and down of the same rows: they share x
+const HIDDEN_FROM = DIM_FROM + DIM_TILES;
+// Words of the exchange.
+const X_WORDS = N * FROM_X.blocks * BLOCK_WORDS;
+const MIDDLE_AT = X_WORDS;            // x between attention and the hidden layer
+const HIDDEN_AT = MIDDLE_AT + X_WORDS;
+const ATTENDED_AT = HIDDEN_AT + N * FROM_H.blocks * BLOCK_WORDS;
+const QUERY_AT = ATTENDED_AT + N * FROM_A.blocks * BLOCK_WORDS;
+const KEY_AT = QUERY_AT + N * Q_ROWS;
+const VALUE_AT = KEY_AT + N * KV_ROWS / 2u;
+const LAYER_WORDS = VALUE_AT + N * KV_ROWS / 2u;
+const CHUNKS_AT = 4u + LAYERS * LAYER_WORDS; // lib/layers_attend: behind all layers, so that only as much is emptied as the context needs
+const QKV = 0u;
+const OUTPUT = 1u;
+const HIDDEN = 2u;
+const DOWN = 3u;
+var<private> last_layer: bool; // its result goes to the head, in another dispatch
+var<private> layer: u32;
+
+fn exchange_at(l: u32) -> u32 { return 4u + l * LAYER_WORDS; }
+fn put_word(at: u32, k: u32, word: u32) {
+    if (last_layer) {
+        act[at][k] = word;
+    } else {
+        hand_out(4u * at + k, word);
+    }
+}
+fn put_words(at: u32, words: vec4u) {
+    if (last_layer) {
+        act[at] = words;
+    } else {
+        hand_out(4u * at, words.x);
+        hand_out(4u * at + 1u, words.y);
+        hand_out(4u * at + 2u, words.z);
+        hand_out(4u * at + 3u, words.w);
+    }
+}
+
+fn tile_row(s: Shape, kind: u32, tile: u32, r: u32) -> Row {
+    if (kind == HIDDEN) {
+        let up = r >= 32u;
+        let part = params[layer].part[select(2u, 3u, up)];
+        return row_of(part.x, part.y, tile * 32u + (r & 31u), s.row_blocks);
+    }
+    if (kind == QKV) {
+        let part = params[layer].part[0];
+        return row_of(part.x, part.y, min(tile * 64u + r, ROWS - 1u), s.row_blocks);
+    }
+    let part = params[layer].part[select(1u, 4u, kind == DOWN)];
+    return row_of(part.x, part.y, tile * 32u + r, s.row_blocks);
+}
+
+// Quantises what the eight threads of a block have, as lib/quantise_lanes: x, and y = x * gain. `at`: vec4u of the exchange, or of act; or SKIP.
+fn publish(lid: u32, base: u32, x: vec4f, y: vec4f, at: u32) {
+    let e = lid % 8u;
+    var square = quad_square(x);
+    var largest = quad_max(y);
+    for (var m = 1u; m < 8u; m <<= 1u) {
+        largest = max(largest, lend(lid, base, largest, (lid & 31u) ^ m));
+        square += lend(lid, base, square, (lid & 31u) ^ m);
+    }
+    let codes = put_codes(at, e, y, largest);
+    var sum = vec4f(vec2f(codes), 0.0, 0.0);
+    for (var m = 1u; m < 8u; m <<= 1u) {
+        sum += lend4(lid, base, sum, (lid & 31u) ^ m);
+    }
+    if (e == 0u) {
+        put_scale(at, largest, vec2i(sum.xy), square);
+    }
+}
+
+fn hand_out_pair(at: u32, p: u32, word: u32, z: vec4f) {
+    let h = clamp(z, vec4f(-65504.0), vec4f(65504.0));
+    let a = pack2x16float(h.xy);
+    let b = pack2x16float(h.zw);
+    hand_out(at, a);
+    hand_out(at + 1u, b);
+    kv[p][word] = a;
+    kv[p][word + 1u] = b;
+}
+fn turn_at(row: u32, node: u32) -> vec4f {
+    let at = ROPE_AT + node_position(node) * HEAD_DIM + row % HEAD_DIM;
+    return vec4f(vectors[at], vectors[at + 1u], vectors[at + 2u], vectors[at + 3u]);
+}
+fn finish_qkv(row: u32, node: u32, y: vec4f, t: vec4f) { // as qkv.wgsl
+    let d = row % HEAD_DIM;
+    let word = (d / 2u) & 3u; // 0 or 2
+    let slot = node_slot(node);
+    let out = exchange_at(layer);
+    let cache = params[layer].kv;
+    if (row >= Q_ROWS + KV_ROWS) {
+        let r = row - Q_ROWS - KV_ROWS;
+        hand_out_pair(out + VALUE_AT + (node * KV_ROWS + r) / 2u, cache + KV_STRIDE + (r / HEAD_DIM * CTX + slot) * (HEAD_DIM / 8u) + d / 8u, word, y);
+        return;
+    }
+    let z = vec4f(fma(y.x, t.x, -(y.y * t.y)), fma(y.x, t.y, y.y * t.x), fma(y.z, t.z, -(y.w * t.w)), fma(y.z, t.w, y.w * t.z));
+    if (row < Q_ROWS) {
+        let q = bitcast<vec4u>(z * Q_SCALE);
+        let o = out + QUERY_AT + node * Q_ROWS + row;
+        hand_out(o, q.x);
+        hand_out(o + 1u, q.y);
+        hand_out(o + 2u, q.z);
+        hand_out(o + 3u, q.w);
+        return;
+    }
+    let r = row - Q_ROWS;
+    let p = cache + r / HEAD_DIM * CTX * (HEAD_DIM / 8u) + (slot / 32u) * (HEAD_DIM / 8u * 32u) + (d / 8u) * 32u + slot % 32u;
+    hand_out_pair(out + KEY_AT + (node * KV_ROWS + r) / 2u, p, word, z);
+}
+fn bias_at(row: u32) -> vec4f {
+    if (!HAS_BIAS) {
+        return vec4f();
+    }
+    let at = params[layer].bias + row;
+    return vec4f(vectors[at], vectors[at + 1u], vectors[at + 2u], vectors[at + 3u]);
+}
+
+fn qkv_tile(lid: u32, base: u32, nodes: u32, tile: u32) -> bool {
+    let start = select(exchange_at(layer - 1u), FROM_ACT, layer == 0u);
+    let quad = lid / N; // what its end needs is loaded before the products: a quad a thread
+    let node = min(lid % N, nodes - 1u);
+    let row = tile * 64u + min(quad, 15u) * 4u;
+    let turn = turn_at(row, node);
+    let b = bias_at(min(row, ROWS - 4u));
+    if (!products(lid, base, nodes, FROM_X, true, QKV, tile, 64u, start)) {
+        return false;
+    }
+    if (quad < 16u && lid % N < nodes && row < ROWS) {
+        finish_qkv(row, node, fma(val[quad * N + node], vec4f(rms_factors[node]), b), turn);
+    }
+    return true;
+}
+
+// Output projection, or down: x += product.
+fn dim_tile(lid: u32, base: u32, nodes: u32, tile: u32, down: bool) -> bool {
+    let at = exchange_at(layer);
+    let e = lid % 8u; // what its end needs is loaded before the products: a quad a thread
+    let node = min(lid / 8u, nodes - 1u);
+    let exists = lid < 8u * nodes;
+    let quad = tile * 8u + e;
+    var x = work[X_AT + node * (DIM / 4u) + quad];
+    let g = select(params[layer].norm_ffn, params[layer].norm_next, down) + 4u * quad;
+    let gain = vec4f(vectors[g], vectors[g + 1u], vectors[g + 2u], vectors[g + 3u]);
+    if (down) {
+        if (!products(lid, base, nodes, FROM_H, false, DOWN, tile, 32u, at + HIDDEN_AT)) {
+            return false;
+        }
+    } else {
+        if (!products(lid, base, nodes, FROM_A, false, OUTPUT, tile, 32u, at + ATTENDED_AT)) {
+            return false;
+        }
+    }
+    x += val[e * N + node];
+    if (exists) {
+        work[X_AT + node * (DIM / 4u) + quad] = x;
+    }
+    last_layer = down && layer + 1u == LAYERS;
+    let block = node * DIM_TILES + tile;
+    let to = select((at + select(MIDDLE_AT, 0u, down)) / 4u + block * 5u, ACT_X + block * 5u, last_layer);
+    publish(lid, base, x, x * gain, select(SKIP, to, exists));
+    return true;
+}
+
+fn hidden_tile(lid: u32, base: u32, nodes: u32, tile: u32) -> bool {
+    let at = exchange_at(layer);
+    if (!products(lid, base, nodes, FROM_X, true, HIDDEN, tile, 64u, at + MIDDLE_AT)) {
+        return false;
+    }
+    let e = lid % 8u;
+    let node = min(lid / 8u, nodes - 1u);
+    let g = val[e * N + node] * rms_factors[node];
+    let u = val[(8u + e) * N + node] * rms_factors[node];
+    let h = g / (1.0 + exp(-g)) * u;
+    publish(lid, base, h, h, select(SKIP, (at + HIDDEN_AT) / 4u + (node * HIDDEN_TILES + tile) * 5u, lid < 8u * nodes));
+    return true;
+}
+
+// First tile of a kind that a workgroup has, of those that begin with workgroup `from`; the next ones follow after `groups`.
+fn first_tile(group: u32, groups: u32, start: u32) -> u32 { return (group + groups - start % groups) % groups; }
+
+// False: what a workgroup waited for did not come.
+fn run(lid: u32, base: u32, group: u32, groups: u32) -> bool {
+    let nodes = node_count();
+    if (nodes == 0u) {
+        return true;
+    }
+    let splits = (node_position(0u) + SPLIT * CHUNK) / (SPLIT * CHUNK); // of one node
+    for (var l = 0u; l < LAYERS; l++) {
+        layer = l;
+        for (var t = first_tile(group, groups, 0u); t < QKV_TILES; t += groups) {
+            if (!qkv_tile(lid, base, nodes, t)) {
+                return false;
+            }
+        }
+        let at = exchange_at(l);
+        for (var t = first_tile(group, groups, CHUNKS_FROM); t < HEADS * select(nodes, splits, SPREAD); t += groups) {
+            let node = select(t / HEADS, 0u, SPREAD);
+            let split = select(0u, t / HEADS, SPREAD);
+            let to = select(node_position(node) / CHUNK + 1u, SPLIT * (split + 1u), SPREAD);
+            if (!attend_chunks(lid, base, l, nodes, node, t % HEADS, split, to, at)) {
+                return false;
+            }
+            if (!SPREAD && !fold_chunks(lid, base, l, node, t % HEADS, at)) {
+                return false;
+            }
+        }
+        for (var t = first_tile(group, groups, FOLD_FROM); SPREAD && t < HEADS; t += groups) {
+            if (!fold_chunks(lid, base, l, 0u, t, at)) {
+                return false;
+            }
+        }
+        for (var t = first_tile(group, groups, DIM_FROM); t < DIM_TILES; t += groups) {
+            if (!dim_tile(lid, base, nodes, t, false)) {
+                return false;
+            }
+        }
+        for (var t = first_tile(group, groups, HIDDEN_FROM); t < HIDDEN_TILES; t += groups) {
+            if (!hidden_tile(lid, base, nodes, t)) {
+                return false;
+            }
+        }
+        for (var t = first_tile(group, groups, DIM_FROM); t < DIM_TILES; t += groups) {
+            if (!dim_tile(lid, base, nodes, t, true)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+@compute @workgroup_size(WG)
+fn layers(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u) {
+    if (!run(lid, first_lane(), group.x, groups.x)) {
+        give_up(lid);
+    }
+}

@@ -1,0 +1,66 @@
+// What the workgroups of one dispatch hand each other. WGSL promises that every workgroup sees the writes to an atomic word, but no order between
+// two words. So each word tells by itself that it was written: before the dispatch all are EMPTY, which is no float but a NaN that nothing makes,
+// no pair of finite f16, and no four codes, since codes don't go down to -128. Whoever needs a word reads it until it is there.
+// WGSL does not promise either that a workgroup runs while another one waits. So nobody waits for ever: after TRIES it is LOST, all leave, and
+// the step counts as not made (advance.wgsl).
+const EMPTY = 0xff808080u;
+const LOST_AT = 0u; // word of the exchange: not EMPTY if somebody gave up
+@group(0) @binding(8) var<storage, read_write> exchange: array<atomic<u32>>;
+var<workgroup> inbox: array<vec4u, INBOX>;
+var<workgroup> gave_up: u32;
+
+fn hand_out(at: u32, word: u32) { atomicStore(&exchange[at], word); }
+
+// Takes `count` words from `at` on into the inbox at word `to`; of each `whole` words the first `used`. Every thread of the workgroup calls it,
+// and arrived() after it.
+fn take(lid: u32, at: u32, count: u32, to: u32, used: u32, whole: u32) {
+    for (var i = lid; i < count; i += 4u * WG) {
+        let many = i + WG < count;
+        let b = i + WG;
+        let c = b + WG;
+        let d = c + WG;
+        var tries = 0u;
+        loop {
+            let w = atomicLoad(&exchange[at + i / used * whole + i % used]);
+            var x = 0u;
+            var y = 0u;
+            var z = 0u;
+            if (many) { // all under way at once
+                x = atomicLoad(&exchange[at + b / used * whole + b % used]);
+                if (c < count) {
+                    y = atomicLoad(&exchange[at + c / used * whole + c % used]);
+                }
+                if (d < count) {
+                    z = atomicLoad(&exchange[at + d / used * whole + d % used]);
+                }
+            }
+            if (w != EMPTY && x != EMPTY && y != EMPTY && z != EMPTY) {
+                put(to + i, w);
+                if (many) {
+                    put(to + b, x);
+                    if (c < count) {
+                        put(to + c, y);
+                    }
+                    if (d < count) {
+                        put(to + d, z);
+                    }
+                }
+                break;
+            }
+            tries++;
+            if (tries >= TRIES || ((tries & 63u) == 63u && atomicLoad(&exchange[LOST_AT]) != EMPTY)) {
+                atomicStore(&exchange[LOST_AT], 1u); // the others need not wait as long
+                gave_up = 1u;
+                return;
+            }
+        }
+    }
+}
+fn put(i: u32, word: u32) { inbox[i >> 2u][i & 3u] = word; }
+fn arrived() -> bool { return workgroupUniformLoad(&gave_up) == 0u; }
+fn give_up(lid: u32) {
+    if (lid == 0u) {
+        atomicStore(&exchange[LOST_AT], 1u);
+        work[LOST_FLAG_AT] = vec4f(1.0);
+    }
+}

@@ -1,0 +1,5 @@
+// Values of the threads of an aligned 32, by shuffles: what thread `source` of them has. `base`: lane of the first.
+fn lend(lid: u32, base: u32, value: f32, source: u32) -> f32 { return subgroupShuffle(value, base + source); }
+fn lend4(lid: u32, base: u32, value: vec4f, source: u32) -> vec4f { return subgroupShuffle(value, base + source); }
+// Lane of the first of the 32 threads; called where all lanes are.
+fn first_lane() -> u32 { return subgroupExclusiveAdd(1u) & ~31u; }

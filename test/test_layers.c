@@ -1,0 +1,43 @@
+/* test_layers.c: all layers of a step in one dispatch (layers.wgsl) against the kernels it stands for, bit for bit. On a CPU adapter with
+ * one workgroup, since there no others run at the same time; what is lost then is session_whole's matter. */
+#include "cli/host.h"
+#include "test/kernels_help.h"
+#include "test/test.h"
+
+static void same_bits(const char *name)
+{
+    const rig_host host = open_host();
+    const kernel_case *k = kernel_cases;
+    uint32_t nodes = 0;
+    rig r;
+    while (strcmp(k->name, name))
+        k++;
+    open_rig(&r, &host, &k->options);
+    CHECK_MSG(kernel_case_bits(&r, &nodes), "%s", r.error.text);
+    printf("  %u nodes as by decoding\n", nodes);
+    CHECK(nodes > 15);
+    rig_close(&r);
+    fr_host_close(host.user);
+}
+
+static void q4_1(void)
+{
+    same_bits("layers.q4_1");
+}
+
+static void q8_0(void)
+{
+    same_bits("layers.q8_0");
+}
+
+static void q4_0(void)
+{
+    same_bits("layers.q4_0");
+}
+
+const fr_test layers_tests[] = {
+    {"layers.q4_1", "one token and trees of 2 to 8 nodes leave the bits of decoding; heads of 64 dimensions, short leaves", q4_1},
+    {"layers.q8_0", "the same with 8-bit weights, long rows and query heads that share keys", q8_0},
+    {"layers.q4_0", "the same with biases and heads of 96 dimensions", q4_0},
+    {0},
+};
