@@ -31,7 +31,7 @@ typedef struct bench_width {
 
 typedef struct bench {
     const char *model, *adapter;
-    uint32_t tokens, prompt_tokens, repeats, window, widest, context;
+    uint32_t tokens, prompt_tokens, repeats, window, widest, context, workgroups;
     bool json, profile, talk;
     fr_drive drive;
     uint32_t *prompt;
@@ -109,8 +109,13 @@ static fr_status make_prompt(bench *b, fr_error_text *err)
 /* Without memory: the prompt is always the same, and its answer would be known. */
 static fr_status generate(bench *b, fr_mode mode, uint32_t width, uint32_t tokens, fr_error_text *err)
 {
-    fr_request request = {
-        .mode = mode, .width = width, .max_tokens = tokens, .window = b->window, .ignore_eos = true, .scope = FR_SCOPE_NONE};
+    fr_request request = {.mode = mode,
+                          .width = width,
+                          .max_tokens = tokens,
+                          .window = b->window,
+                          .ignore_eos = true,
+                          .scope = FR_SCOPE_NONE,
+                          .workgroups = fr_drive_workgroups(b->workgroups)};
     fr_status status = fr_generate(b->drive.engine, b->prompt, b->prompt_tokens, &request);
     if (status != FR_OK)
         return fr_fail(err, status, "%s", fr_error(b->drive.engine));
@@ -412,6 +417,8 @@ static fr_args_result parse(const fr_verb *verb, bench *b, int argc, char **argv
         {FR_ARG_COUNT, "--window", "W", "but in greedy: steps in a command buffer, 1 to 16", &b->window, 1, 16},
         {FR_ARG_COUNT, "--width", "N", "nodes of the widest tree: 1 (no trees), 2, 4, 8, 16 or 32 (32; profile: 8)", &b->widest, 1, 32},
         {FR_ARG_FLAG, "--profile", NULL, "instead, what each kernel of a step takes, by the GPU's clock", &b->profile, 0, 0},
+        {FR_ARG_COUNT, "--workgroups", "G", "of steps in one dispatch, at most; 0: no such steps (default: what proves faster)",
+         &b->workgroups, 0, 1024},
         {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and tokens (default: the model's, 4096 at most)", &b->context, 1, 1 << 24},
         {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &b->adapter, 0, 0},
         {FR_ARG_FLAG, "--json", NULL, "one JSON object", &b->json, 0, 0},
@@ -444,7 +451,7 @@ static fr_status profile(bench *b, fr_error_text *err)
 
 fr_status fr_verb_bench(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
 {
-    bench b = {0};
+    bench b = {.workgroups = FR_DRIVE_AUTO};
     fr_args_result result = parse(verb, &b, argc, argv, err);
     if (result != FR_ARGS_GO)
         return result == FR_ARGS_HELP ? FR_OK : err->status;

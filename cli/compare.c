@@ -59,6 +59,7 @@ static fr_status run(comparison *c, const way *w, const sim_line *line, fr_error
     fr_engine *engine = c->drive.engine;
     const fr_request request = {.mode = w->mode,
                                 .width = w->width,
+                                .workgroups = w->mode == FR_MODE_GREEDY ? FR_NEVER : 0, /* what all others are compared with */
                                 .window = w->window,
                                 .max_tokens = c->max_tokens,
                                 .scope = c->memory ? FR_SCOPE_ALL : FR_SCOPE_NONE};

@@ -112,6 +112,11 @@ static fr_status load(fr_drive *d, FILE *file, const char *path, bool progress, 
     return interrupted ? fr_fail(err, FR_FAILED, "interrupted while loading %s", path) : status;
 }
 
+uint32_t fr_drive_workgroups(uint32_t option)
+{
+    return option == FR_DRIVE_AUTO ? 0 : option ? option : FR_NEVER;
+}
+
 fr_status fr_drive_open(fr_drive *d, const char *path, const char *adapter, const fr_options *options, bool progress, fr_error_text *err)
 {
     *d = (fr_drive){0};

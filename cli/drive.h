@@ -14,6 +14,10 @@ typedef struct fr_drive {
 /* A model file for reading. FR_BAD_MODEL: not there, a directory, not readable. */
 FILE *fr_model_open(const char *path, fr_error_text *);
 
+/* fr_request.workgroups of --workgroups, whose value is FR_DRIVE_AUTO if it was not given. */
+#define FR_DRIVE_AUTO UINT32_MAX
+uint32_t fr_drive_workgroups(uint32_t option);
+
 /* Host, engine and model, ready for requests. `adapter` as in fr_host_open(). `progress`: percentages on stderr.
  * On failure nothing is left open. */
 fr_status fr_drive_open(fr_drive *, const char *path, const char *adapter, const fr_options *, bool progress, fr_error_text *);

@@ -11,7 +11,7 @@
 typedef struct run_options {
     const char *model, *prompt, *file, *system, *mode, *memory, *conversation, *temp, *adapter;
     fr_list pages, stops;
-    uint32_t max_tokens, window, width, context, budget;
+    uint32_t max_tokens, window, width, context, budget, workgroups;
     bool raw, json;
 } run_options;
 
@@ -45,6 +45,8 @@ static fr_args_result parse(const fr_verb *verb, run_options *o, int argc, char 
          0, 0},
         {FR_ARG_TEXT, "--conversation", "NAME", "memory: search and add to this conversation only", &o->conversation, 0, 0},
         {FR_ARG_LIST, "--stop", "TEXT", "end where this text would come; may be repeated", &o->stops, 0, 0},
+        {FR_ARG_COUNT, "--workgroups", "G", "of steps in one dispatch, at most; 0: no such steps (default: what proves faster)",
+         &o->workgroups, 0, 1024},
         {FR_ARG_COUNT, "--context", "TOKENS", "room for prompt and answer (default: the model's, 4096 at most)", &o->context, 1, 1 << 24},
         {FR_ARG_TEXT, "--adapter", "NAME", "a GPU whose name contains this, or cpu", &o->adapter, 0, 0},
         {FR_ARG_FLAG, "--json", NULL, "one JSON object instead of text and statistics", &o->json, 0, 0},
@@ -148,6 +150,7 @@ static fr_status start(fr_engine *engine, const run_options *o, const fr_text *t
                           .window = o->window,
                           .budget_ms = o->budget,
                           .width = o->width,
+                          .workgroups = fr_drive_workgroups(o->workgroups),
                           .stop = o->stops.items,
                           .n_stop = o->stops.n,
                           .conversation = fr_conversation(o->conversation),
@@ -309,7 +312,7 @@ static fr_status answer_prompt(fr_drive *d, const run_options *o, const fr_text 
 
 fr_status fr_verb_run(const fr_verb *verb, int argc, char **argv, fr_error_text *err)
 {
-    run_options o = {0};
+    run_options o = {.workgroups = FR_DRIVE_AUTO};
     fr_args_result result = parse(verb, &o, argc, argv, err);
     if (result != FR_ARGS_GO)
         return result == FR_ARGS_HELP ? FR_OK : err->status;

@@ -86,6 +86,8 @@ typedef struct fr_options {
     bool portable;             /* ignore optional features and use the default limits of WebGPU only (tests) */
 } fr_options;
 
+#define FR_NEVER UINT32_MAX /* fr_request.workgroups */
+
 typedef struct fr_request {
     fr_mode mode;              /* default FR_MODE_GREEDY is 0; hosts that want the fast one say FR_MODE_ADAPTIVE */
     uint32_t max_tokens;       /* at most this many new tokens; default: until the context is full */
@@ -99,6 +101,9 @@ typedef struct fr_request {
     /* Frame budget: a submission keeps the GPU for about so many milliseconds at most, and the next one waits until it is done, so that
      * what a page draws waits no longer; steps are cut in pieces if need be. Needs a clock. 0: none, which is faster; at most 1000. */
     double budget_ms;
+    /* Steps that have all layers of the model in one dispatch, whose workgroups run at the same time: at most so many. 0: the engine finds
+     * out whether this adapter can, and if it is faster; FR_NEVER: no such steps. The tokens are the same. */
+    uint32_t workgroups;
 } fr_request;
 
 typedef struct fr_engine fr_engine;
@@ -253,7 +258,9 @@ typedef enum fr_stat_id {
     FR_STAT_COST_16,
     FR_STAT_COST_32,
     FR_STAT_PROBES, /* `adaptive`: windows of the last request that tried a width */
-    FR_STAT_PROBE_MS /* ms that these were expected to lose */
+    FR_STAT_PROBE_MS, /* ms that these were expected to lose */
+    FR_STAT_WHOLE_STEPS, /* of the steps, those that had all layers in one dispatch */
+    FR_STAT_LOST_STEPS /* steps of this kind, of all requests, that had to be made again with fewer workgroups */
 } fr_stat_id;
 double fr_stat(const fr_engine *, fr_stat_id);
 

@@ -68,6 +68,7 @@ fr_engine *fr_open(const fr_device *device, const fr_options *options)
     fr_adapt_open(e);
     e->gpu = fr_gpu_new(&e->device, e->options.portable, &e->error);
     if (e->gpu) {
+        fr_whole_open(e);
         const fr_sink sink = {e, on_plan, on_weights};
         e->loader = fr_loader_new(&sink, fr_gpu_get_limits(e->gpu)->binding);
         if (!e->loader)
@@ -178,8 +179,13 @@ static void poll_preparing(fr_engine *e)
     if (loading(e, fr_forward_loaded(e->forward, &done, &e->load_error)) != FR_OK)
         return;
     bool ready = true;
-    if (e->prepare_width && loading(e, fr_forward_prepare(e->forward, e->prepare_width, FR_TAIL_TREE, &ready, &e->load_error)) != FR_OK)
+    const fr_tail tail = e->prepare_width > 1 ? FR_TAIL_TREE : FR_TAIL_EMIT;
+    if (e->prepare_width && loading(e, fr_forward_prepare(e->forward, e->prepare_width, tail, &ready, &e->load_error)) != FR_OK)
         return;
+    if (e->prepare_width) {
+        fr_whole_prepare(e, 1);
+        fr_whole_prepare(e, e->prepare_width);
+    }
     if (!done || !ready || fr_gpu_compiling(e->gpu) || !fr_gpu_upload_idle(e->gpu))
         return;
     if (e->load_ms == 0)
@@ -320,6 +326,8 @@ static double request_stat(const fr_engine *e, fr_stat_id id)
         return r->trees;
     case FR_STAT_MEMORY_SEARCHED:
         return r->searched;
+    case FR_STAT_WHOLE_STEPS:
+        return r->whole;
     case FR_STAT_PROBES:
         return r->mode == FR_MODE_ADAPTIVE ? e->control.probes : 0;
     case FR_STAT_PROBE_MS:
@@ -354,6 +362,8 @@ double fr_stat(const fr_engine *e, fr_stat_id id)
         return e->gpu ? (double)fr_gpu_bytes(e->gpu) : 0;
     case FR_STAT_PIPELINES:
         return e->gpu ? fr_gpu_pipelines(e->gpu) : 0;
+    case FR_STAT_LOST_STEPS:
+        return e->whole.losses;
     case FR_STAT_MEMORY_TOKENS:
         return e->recall.memory.count - e->recall.memory.n_runs; /* each run ends with a break */
     default:

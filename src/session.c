@@ -139,10 +139,8 @@ fr_status fr_prepare(fr_engine *e, fr_mode mode, uint32_t asked)
         return FR_BAD_ARGUMENT;
     if (mode == FR_MODE_ADAPTIVE)
         width = fr_adapt_opening(e, width);
-    if (width > 1) {
-        e->prepare_width = width;
-        e->state = FR_STATE_PREPARING;
-    }
+    e->prepare_width = width;
+    e->state = FR_STATE_PREPARING;
     return FR_OK;
 }
 
@@ -173,6 +171,7 @@ fr_status fr_generate(fr_engine *e, const uint32_t *ids, size_t n, const fr_requ
     run->conversation = r.conversation ? r.conversation : FR_RECALL_DEFAULT;
     run->window = r.mode == FR_MODE_GREEDY ? 1 : r.window ? r.window : e->device.is_cpu ? 1 : 4;
     run->budget_ms = r.budget_ms;
+    run->workgroups = r.workgroups;
     run->prompt = run->known = (uint32_t)n;
     run->cached = run->submitted = common_prefix(e, ids, run->prompt);
     run->limit = r.max_tokens && r.max_tokens < e->context - run->prompt ? run->prompt + r.max_tokens : e->context;
@@ -319,6 +318,8 @@ static bool submit_prefill(fr_engine *e, fr_window *w)
     w->steps = w->most = 0;
     w->width = 1;
     w->prefill = true;
+    w->groups = 0;
+    fr_forward_set_groups(e->forward, 0);
     run->submitted += take;
     if (!scoring && cut(e, w, nodes, tail, run->submitted))
         return true;
@@ -359,17 +360,21 @@ static bool submit_window(fr_engine *e, fr_window *w)
     const bool tree = w->width > 1;
     const uint32_t most = tree ? MOST_A_STEP : 1, left = run->limit - run->submitted - 1;
     const fr_tail tail = tree ? FR_TAIL_TREE : FR_TAIL_EMIT;
+    fr_forward_set_groups(e->forward, 0);
     e->dispatches = fr_forward_trace_count(e->forward, w->width, tail);
     w->prefill = false;
+    const uint32_t furthest = run->known + run->most_ahead + FR_MAX_WINDOW * most;
+    w->groups = fr_whole_groups(e, w->width, furthest < e->context ? furthest : e->context, &w->trial);
     const uint32_t fit = run->budget_ms > 0 ? fr_pace_allowed(e, kind_of(w)) / e->dispatches : left;
     uint32_t steps = run->window < left ? run->window : left;
     steps = steps < fit ? steps : fit ? fit : 1;
     w->steps = steps;
     w->most = steps * most;
+    fr_forward_set_groups(e->forward, w->groups);
     if (!cut(e, w, w->width, tail, run->known + run->most_ahead + most)) {
         fr_gpu_begin(e->gpu);
         for (uint32_t i = 1; i <= steps; i++)
-            fr_forward_step(e->forward, w->width, tail, run->known + run->most_ahead + i * most);
+            e->dispatches = fr_forward_step(e->forward, w->width, tail, run->known + run->most_ahead + i * most);
         w->dispatches = steps * e->dispatches;
         submit_state(e, w);
     }
@@ -387,7 +392,12 @@ static bool submit_next(fr_engine *e)
         return false;
     if (run->pieces.total) /* a step that was begun is finished, whatever happens: it moves what the next request builds on */
         return submit_piece(e, w);
-    if (run->stopping)
+    if (run->lost && !e->in_flight) {
+        fr_whole_lost(e);
+        run->lost = false;
+        run->submitted = run->known;
+    }
+    if (run->stopping || run->lost)
         return false;
     if (run->submitted < run->prompt)
         return submit_prefill(e, w);
@@ -467,6 +477,7 @@ static void read_control(fr_engine *e, fr_window *w)
     run->accepted = r.control.accepted;
     run->trees = r.control.trees;
     run->by_width[width_index(w->width)] += done;
+    run->whole += w->groups ? done : 0;
     run->steps_ahead -= w->steps;
     run->most_ahead -= w->most;
     if (r.control.pos >= run->prompt) { /* the prompt's steps are counted when they are submitted */
@@ -478,7 +489,10 @@ static void read_control(fr_engine *e, fr_window *w)
         fr_pace_read(e, kind_of(w), w->dispatches, now - w->begun_ms);
     if (run->mode == FR_MODE_ADAPTIVE && w->steps)
         fr_adapt_read(e, w, r.stats, before, done, r.control.finished != FR_RUN_ON, now);
+    if (w->follows && done && done == w->steps && r.control.finished == FR_RUN_ON)
+        fr_whole_read(e, w, now - run->read_ms);
     run->read_ms = now;
+    run->lost |= r.control.finished == FR_RUN_LOST;
     if (r.control.finished == FR_RUN_END)
         finish(run, FR_FINISH_STOP);
     else if (r.control.finished == FR_RUN_LIMIT)

@@ -24,6 +24,8 @@ typedef struct fr_window {
     uint32_t steps;      /* decode steps */
     uint32_t width;      /* nodes of each */
     uint32_t most;       /* positions that they process at most */
+    uint32_t groups;     /* workgroups of steps whose layers are one dispatch; 0: they are many */
+    bool trial;          /* timed to find out which of the two is faster */
     bool follows;        /* on another one that was in flight: the device did not wait for it */
     /* under a frame budget: */
     bool prefill;        /* a step of the prompt */
@@ -44,6 +46,19 @@ typedef struct fr_pace {
     double trip_ms;           /* of a submission, besides its dispatches: the least seen; 0: none seen yet */
     double allowed[FR_PACES]; /* dispatches in a submission */
 } fr_pace;
+
+/* Whether all layers of a step are one dispatch: session_whole.c. */
+enum { FR_TRIALS = 5 };
+typedef struct fr_trial {
+    double ms[2][FR_TRIALS]; /* a step, of windows timed without and with */
+    uint32_t n[2], skipped;
+    bool rejected;           /* it is not faster */
+} fr_trial;
+typedef struct fr_whole_state {
+    uint32_t groups;         /* workgroups at most; 0: never, or not any more */
+    uint32_t losses;         /* steps that were lost and made again */
+    fr_trial trials[FR_COSTS_WIDTHS];
+} fr_whole_state;
 
 typedef enum fr_task { FR_TASK_NONE, FR_TASK_GENERATE, FR_TASK_SCORE } fr_task;
 
@@ -78,6 +93,9 @@ typedef struct fr_run {
     uint64_t conversation;  /* never 0 */
     uint32_t searched;      /* tokens of session memory that were there to draft from */
     bool stopping;          /* nothing more is submitted */
+    bool lost;              /* nor until what is in flight has been read: a step was lost */
+    uint32_t workgroups;    /* as in the request */
+    uint32_t whole;         /* of the steps, those whose layers were one dispatch */
     fr_finish finish;
     fr_detokenizer *text;
     uint32_t *top;          /* scoring: the caller's */
@@ -126,6 +144,7 @@ struct fr_engine {
     fr_step_costs other_costs;   /* those without a budget while a request has one, and the other way round */
     bool paced;             /* control.costs are those with a budget */
     fr_pace pace;
+    fr_whole_state whole;
     uint32_t ready_widths;  /* bit k: the kernels of 1 << k nodes are there */
     uint64_t driver;        /* hash of fr_device.driver */
     uint64_t costs_key;     /* hash of what costs depend on */
@@ -156,6 +175,8 @@ bool fr_adapt_next(fr_engine *, uint32_t *width, uint32_t *window);
 /* A window was read: `stats` and `before` are of the read-back and of Control.steps before it, `done` the steps that worked; `ended`: the
  * last of them ended the request. */
 void fr_adapt_read(fr_engine *, const fr_window *, const uint32_t *stats, uint32_t before, uint32_t done, bool ended, double now);
+/* The costs of steps without a budget. */
+fr_step_costs *fr_adapt_lasting(fr_engine *);
 /* What the mode would begin with: nodes. */
 uint32_t fr_adapt_opening(const fr_engine *, uint32_t widest);
 
@@ -163,6 +184,19 @@ uint32_t fr_adapt_opening(const fr_engine *, uint32_t widest);
 uint32_t fr_pace_allowed(fr_engine *, uint32_t kind);
 /* A submission was read. */
 void fr_pace_read(fr_engine *, uint32_t kind, uint32_t dispatches, double ms);
+
+/* All layers of a step in one dispatch: session_whole.c. */
+void fr_whole_open(fr_engine *);
+/* Starts compiling for steps over so many nodes. */
+void fr_whole_prepare(fr_engine *, uint32_t nodes);
+/* Workgroups for the next window's steps, 0: not so; `trial`: the time of the window is needed to decide. */
+uint32_t fr_whole_groups(fr_engine *, uint32_t nodes, uint32_t positions, bool *trial);
+/* Whether windows of some of these widths (bit k: 1 << k nodes) are needed to decide; they have to have FR_COSTS_WINDOW steps. */
+bool fr_whole_tries(const fr_engine *, uint32_t widths);
+/* A window was read that the device had not waited for; `ms` since the one before. */
+void fr_whole_read(fr_engine *, const fr_window *, double ms);
+/* A step was lost, and nothing is in flight any more. */
+void fr_whole_lost(fr_engine *);
 
 /* Session memory: session_memory.c. */
 #define FR_RECALL_DEFAULT FR_MEMORY_HASH /* conversation of requests that name none: the hash of an empty name */

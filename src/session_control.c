@@ -65,8 +65,7 @@ void fr_adapt_begin(fr_engine *e)
     fr_control_begin(&e->control);
 }
 
-/* Those without a budget. */
-static fr_step_costs *lasting_costs(fr_engine *e)
+fr_step_costs *fr_adapt_lasting(fr_engine *e)
 {
     return e->paced ? &e->other_costs : &e->control.costs;
 }
@@ -100,8 +99,12 @@ bool fr_adapt_next(fr_engine *e, uint32_t *width, uint32_t *window)
         if (!(e->ready_widths & nodes) && !look(e, nodes, false, &busy))
             return false;
     const uint32_t widths = 2 * run->widest - 1; /* bit k is of 1 << k nodes */
-    const fr_control_limits limits = {
-        .widths = widths, .ready = e->ready_widths & widths, .window = run->chosen ? 0 : run->window, .budget_ms = run->budget_ms};
+    const fr_control_limits limits = {.widths = widths,
+                                      .ready = e->ready_widths & widths,
+                                      .window = !run->chosen                                                         ? run->window
+                                                : run->budget_ms == 0 && fr_whole_tries(e, e->ready_widths & widths) ? FR_COSTS_WINDOW
+                                                                                                                     : 0,
+                                      .budget_ms = run->budget_ms};
     const fr_control_choice choice = fr_control_next(&e->control, &limits);
     *width = choice.width;
     *window = choice.window;
@@ -156,7 +159,7 @@ void fr_adapt_read(fr_engine *e, const fr_window *w, const uint32_t *stats, uint
     const bool whole_window = done == w->steps && !ended;
     if (run->budget_ms > 0 && whole_window)
         fr_control_time(&e->control, w->width, w->steps, now - w->step_ms);
-    if (run->budget_ms == 0 && w->follows && whole_window)
+    if (run->budget_ms == 0 && w->follows && whole_window && !(w->trial && w->groups))
         see_time(e, w, now);
     else
         run->timed.steps = 0;
@@ -171,7 +174,7 @@ size_t fr_save_costs(fr_engine *e, void *bytes, size_t room)
         return 0;
     }
     if (bytes && room >= FR_COSTS_BYTES)
-        fr_costs_save(lasting_costs(e), e->costs_key, bytes);
+        fr_costs_save(fr_adapt_lasting(e), e->costs_key, bytes);
     return FR_COSTS_BYTES;
 }
 
@@ -180,7 +183,7 @@ fr_status fr_load_costs(fr_engine *e, const void *bytes, size_t size, const char
     fr_error_text error = {0};
     if (!e->costs_name[0])
         return fr_engine_refuse(e, FR_BAD_ARGUMENT, "there is no model yet: feed it first");
-    return fr_costs_load(lasting_costs(e), e->costs_key, bytes, size, name, &error) == FR_OK
+    return fr_costs_load(fr_adapt_lasting(e), e->costs_key, bytes, size, name, &error) == FR_OK
                ? FR_OK
                : fr_engine_refuse(e, error.status, error.text);
 }

@@ -103,6 +103,35 @@ static void lasting_changes(void)
     CHECK_MSG(near(fr_costs_step(&c, NODES_8, 4), 3, 0.1), "%g ms", fr_costs_step(&c, NODES_8, 4));
 }
 
+/* Steps of a width that are done in another way, faster or not: what they take is known at once, the others' times stay. */
+static void another_way(void)
+{
+    fr_step_costs c;
+    uint32_t seed = 6;
+    fr_costs_open(&c, FR_ADAPTER_DISCRETE);
+    samples(&c, 0, 4, 2, 20, &seed);
+    samples(&c, 0, 1, 2, 20, &seed);
+    samples(&c, NODES_8, 4, 3, 20, &seed);
+    fr_costs_changed(&c, 0, 1, 1u << NODES_8);
+    CHECK(near(fr_costs_step(&c, 0, 4), 1, 0.01) && near(fr_costs_step(&c, NODES_8, 4), 3, 0.05));
+    CHECK(fr_costs_spread(&c, 0) > 0.02 && c.windows[0] == 0); /* single steps may not keep up: they are looked at again */
+    fr_costs_changed(&c, NODES_8, 1.5, 0);
+    CHECK(near(fr_costs_step(&c, 0, 4), 1, 0.01) && near(fr_costs_step(&c, NODES_8, 4), 1.5, 0.01));
+    samples(&c, 0, 4, 1, 8, &seed);
+    samples(&c, 0, 1, 1.5, 8, &seed);
+    CHECK(near(fr_costs_step(&c, 0, 4), 1, 0.05) && near(fr_costs_step(&c, 0, 1), 1.5, 0.1));
+    fr_costs_changed(&c, 0, 0.5, 0); /* nobody says that the others stay as they are */
+    CHECK(near(fr_costs_step(&c, NODES_8, 4), 0.75, 0.05));
+    const fr_step_costs before = c;
+    fr_costs_changed(&c, 0, 0, 0);
+    fr_costs_changed(&c, 0, INFINITY, 0);
+    CHECK(!memcmp(&c, &before, sizeof c));
+    fr_costs_open(&c, FR_ADAPTER_DISCRETE); /* before anything was timed */
+    const double ratio = fr_costs_step(&c, NODES_8, 4) / fr_costs_step(&c, 0, 4);
+    fr_costs_changed(&c, 0, 3, 1u << NODES_8);
+    CHECK(near(fr_costs_step(&c, 0, 4), 3, 0.01) && near(fr_costs_step(&c, NODES_8, 4), 3 * ratio, 0.01));
+}
+
 static void refuses(const uint8_t *bytes, size_t size, uint64_t key, const char *why)
 {
     fr_step_costs c, before;
@@ -386,6 +415,7 @@ const fr_test control_tests[] = {
     {"control.costs_are_learnt", "times of widths and windows are told apart", costs_are_learnt},
     {"control.outliers", "sleeping tabs, suspended machines, clocks that are set: hardly any change", outliers},
     {"control.lasting_changes", "what stays changed is followed within 8 windows", lasting_changes},
+    {"control.another_way", "steps that are done in another way from now on", another_way},
     {"control.costs_as_bytes", "kept costs; damaged, foreign and impossible ones are refused", costs_as_bytes},
     {"control.devices", "on nine devices and five texts: near the best fixed width, never behind plain decoding", devices},
     {"control.false_promises", "matches that never come true cost 4 % at most", false_promises},

@@ -42,6 +42,7 @@ static void equals_greedy(void)
     uint32_t ids[70], want[CONTEXT], got[CONTEXT];
     prompt(ids);
     session_prepare(&r, 8);
+    const bool cpu = fr_host_device(r.host)->is_cpu;
     const fr_request greedy = {.max_tokens = TOKENS, .ignore_eos = true};
     session_generate(&r, ids, 70, &greedy, want);
     static const double budgets[] = {0.01, 4, 1000};
@@ -53,7 +54,7 @@ static void equals_greedy(void)
             session_same(want, TOKENS, got, session_generate(&r, ids, 70, &q, got), "under a budget");
             const double submits = fr_stat(r.engine, FR_STAT_SUBMITS), steps = fr_stat(r.engine, FR_STAT_STEPS);
             printf("  mode %d, %g ms: %.0f submissions for %.0f steps\n", (int)modes[m], budgets[b], submits, steps);
-            CHECK(b > 0 || submits > 4 * steps); /* some dispatches at a time */
+            CHECK(b > 0 || !cpu || submits > 4 * steps); /* some dispatches at a time; a GPU makes many in no time */
             CHECK(b < 2 || m == 0 || submits < 3 * steps);
             session_same(want, TOKENS, got, session_generate(&r, ids, 70, &greedy, got), "behind it");
         }

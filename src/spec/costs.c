@@ -10,6 +10,7 @@ static const double clip = 3;               /* deviations that a sample counts f
 static const double level_drift = 2e-5;     /* variance that comes in with a sample: the context grows */
 static const double rest_drift = 1e-6;      /* and with a step, for what is not sampled */
 static const double most_doubt = 0.15;      /* variance of a ratio or spread never seen */
+static const double changed_spread = 0.05; /* at least, of steps that may have become faster */
 static const double reopened = 0.05;      /* of the level, in a new visit: clocks are low, the context is short */
 enum { LEVEL, RATIO = 0 /* + k */, SPREAD = FR_COSTS_WIDTHS /* + w */, SURPRISES = 3 };
 
@@ -120,6 +121,31 @@ void fr_costs_sample(fr_step_costs *c, uint32_t k, uint32_t steps, double ms)
             c->covariance[i][j] -= along[i] * along[j] / total;
     c->samples[k]++;
     c->windows[w]++;
+}
+
+void fr_costs_changed(fr_step_costs *c, uint32_t k, double ms, uint32_t others)
+{
+    if (!(ms > 0) || !isfinite(ms))
+        return;
+    if (!fr_costs_timed(c)) { /* the level says nothing yet */
+        fr_costs_sample(c, k, FR_COSTS_WINDOW, ms * (double)FR_COSTS_WINDOW);
+        return;
+    }
+    const double off = log(ms) - log_step(c, k, FR_COSTS_WINDOWS - 1);
+    c->mean[k ? RATIO + k : LEVEL] += off;
+    for (uint32_t j = 1; !k && j < FR_COSTS_WIDTHS; j++)
+        if (others >> j & 1)
+            c->mean[RATIO + j] -= off;
+    c->covariance[k ? RATIO + k : LEVEL][k ? RATIO + k : LEVEL] += noise;
+    for (uint32_t w = 0; w + 1 < FR_COSTS_WINDOWS; w++) { /* the shorter a step, the more the way to the device and back counts */
+        for (uint32_t i = 0; i < FR_COSTS_STATE; i++)
+            c->covariance[SPREAD + w][i] = c->covariance[i][SPREAD + w] = 0;
+        c->covariance[SPREAD + w][SPREAD + w] = 0.02;
+        if (c->mean[SPREAD + w] < changed_spread)
+            c->mean[SPREAD + w] = changed_spread;
+        c->windows[w] = 0;
+    }
+    c->samples[k]++;
 }
 
 void fr_costs_age(fr_step_costs *c, uint32_t steps)

@@ -36,6 +36,10 @@ void fr_costs_open(fr_step_costs *, fr_adapter_class);
 bool fr_costs_timed(const fr_step_costs *);
 /* A window of `steps` steps over 1 << k nodes took `ms`. Times that are no positive numbers are passed over. */
 void fr_costs_sample(fr_step_costs *, uint32_t k, uint32_t steps, double ms);
+/* Steps over 1 << k nodes, which have been done in two ways, take `ms` in windows of FR_COSTS_WINDOW from now on. With plain steps (k = 0),
+ * those over 1 << j nodes are taken to change alike, but for j whose bit in `others` is set: they take what they took. What smaller
+ * windows cost is open again. */
+void fr_costs_changed(fr_step_costs *, uint32_t k, double ms, uint32_t others);
 /* Steps were submitted without a sample of this width or size: the less is known of it. */
 void fr_costs_age(fr_step_costs *, uint32_t steps);
 

@@ -20,7 +20,7 @@ interface Exports extends BindingExports {
   device_lost(engine: number, message: number): void;
   device_error(engine: number, message: number): void;
   generate(engine: number, ids: number, n: number, mode: number, maxTokens: number, window: number, width: number, stop: number, nStop: number,
-    ignoreEos: number, conversation: number, scope: number, budget: number): number;
+    ignoreEos: number, conversation: number, scope: number, budget: number, workgroups: number): number;
   prepare(engine: number, mode: number, width: number): number;
   clear_memory(engine: number): void;
   clear_conversation(engine: number, name: number): void;
@@ -45,6 +45,8 @@ export interface CoreOptions {
   portable?: boolean | undefined;
 }
 
+const NEVER = 0xffffffff; // FR_NEVER
+
 export interface CoreRequest {
   mode: keyof typeof names.mode;
   maxTokens: number; // 0: until the context is full
@@ -55,6 +57,7 @@ export interface CoreRequest {
   conversation: string; // "": the engine's default
   scope: keyof typeof names.scope;
   budget: number; // ms; 0: none
+  workgroups?: number; // 0: no steps in one dispatch; default: the engine's choice
 }
 
 export type CoreFinish = "stop" | "length" | "abort";
@@ -288,7 +291,7 @@ export class Core {
     try {
       const status = this.#withStrings(request.stop, stop => this.#wasm.generate(this.#engine, p, ids.length, names.mode[request.mode],
         request.maxTokens, request.window, request.width, stop, request.stop.length, Number(request.ignoreEos), conversation, names.scope[request.scope],
-        request.budget));
+        request.budget, request.workgroups === undefined ? 0 : request.workgroups || NEVER));
       if (status === names.status.BAD_ARGUMENT && ids.length >= this.stat("CONTEXT")) throw new ContextError(this.#failure().message);
       this.#check(status);
     } finally {

@@ -7,14 +7,14 @@ import type { GenerateCall, Prompt } from "./protocol.js";
 import { content, text, withPage } from "./page.js";
 import type { ChatMessage, ChatRequest, CompletionRequest, Defaults, LoadOptions, MemoryMode, Mode, RequestOptions } from "./types.js";
 
-const SHARED = new Set(["max_tokens", "max_completion_tokens", "stop", "mode", "window", "width", "budget", "memory", "conversation", "scope", "signal", "stream", "stream_options", "ignore_eos", "temperature", "model"]);
+const SHARED = new Set(["max_tokens", "max_completion_tokens", "stop", "mode", "window", "width", "budget", "workgroups", "memory", "conversation", "scope", "signal", "stream", "stream_options", "ignore_eos", "temperature", "model"]);
 /** Values of options that aren't supported but ask for nothing. */
 const NEUTRAL: Record<string, unknown> = {
   top_p: 1, n: 1, frequency_penalty: 0, presence_penalty: 0, logprobs: false, top_logprobs: 0, best_of: 1, echo: false, tool_choice: "none",
 };
 const ROLES = new Set(["system", "user", "assistant"]);
 const MODES = new Set(["adaptive", "loop", "greedy", "tree"]), WIDTHS = new Set([2, 4, 8, 16, 32]);
-const MAX_STOP = 16, MAX_WINDOW = 16, MAX_WIDTH = 32, MAX_BUDGET = 1000;
+const MAX_STOP = 16, MAX_WINDOW = 16, MAX_WIDTH = 32, MAX_BUDGET = 1000, MAX_WORKGROUPS = 1024;
 
 function refuseUnknown(request: object, own: string[]): void {
   for (const [key, value] of Object.entries(request)) {
@@ -53,6 +53,12 @@ function checkBudget(value: unknown): number {
   return value;
 }
 
+function checkWorkgroups(value: unknown): number {
+  if (typeof value !== "number" || !Number.isInteger(value) || value < 0 || value > MAX_WORKGROUPS)
+    throw new ArgumentError(`"workgroups" must be a whole number from 0 to ${MAX_WORKGROUPS}, not ${JSON.stringify(value)}`);
+  return value;
+}
+
 function checkMemory(memory: unknown): MemoryMode {
   if (memory === "persistent") throw new ArgumentError('"memory": "persistent" is not supported yet: use "session", and keep what engine.memory.save() gives');
   if (memory !== "session" && memory !== "off") throw new ArgumentError(`"memory": ${JSON.stringify(memory)} is not supported: use "session" or "off"`);
@@ -87,6 +93,7 @@ function options(request: RequestOptions, defaults: Defaults): CoreRequest {
     conversation: (request.conversation ?? null) === null ? "" : checkConversation(request.conversation),
     scope: scope(request, checkMemory(request.memory ?? defaults.memory)),
     budget: checkBudget(request.budget ?? defaults.budget),
+    ...((request.workgroups ?? null) === null ? {} : { workgroups: checkWorkgroups(request.workgroups) }),
   };
 }
 

@@ -84,6 +84,11 @@ export interface RequestOptions {
   width?: number;
   /** Milliseconds, up to 1000: what the page draws waits no longer than about that for the engine, which is slower then. 0: no budget. */
   budget?: number;
+  /**
+   * Of steps that have all layers of the model in one dispatch, whose workgroups run at the same time: at most so many, up to 1024. 0: no such steps.
+   * Default: the engine finds out whether the GPU can, and if it is faster. The answer is the same.
+   */
+  workgroups?: number;
   /** "off": this answer is not remembered, and drafts from nothing that is. */
   memory?: MemoryMode;
   /** Whose answer it is in memory; a name of yours. */
@@ -145,6 +150,10 @@ export interface Timing {
   widths: Record<number, number>;
   /** Command buffers in which `adaptive` tried a width. */
   probes: number;
+  /** Of the steps, those that had all layers in one dispatch. */
+  whole_steps: number;
+  /** Steps of this kind, of all requests, that had to be made again: the GPU did not run their workgroups at the same time. */
+  lost_steps: number;
   dispatches_per_step: number;
   submits: number;
 }

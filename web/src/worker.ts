@@ -155,7 +155,7 @@ function outcome(engine: Core): Outcome {
   const prompt = engine.stat("PROMPT_TOKENS"), completion = engine.stat("COMPLETION_TOKENS");
   const accepted = engine.stat("ACCEPTED");
   const {
-    prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, widths, probes, dispatches_per_step, submits,
+    prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, widths, probes, whole_steps, lost_steps, dispatches_per_step, submits,
   } = stats();
   return {
     usage: {
@@ -163,7 +163,7 @@ function outcome(engine: Core): Outcome {
       prompt_tokens_details: { cached_tokens: engine.stat("CACHED_TOKENS") },
       completion_tokens_details: { accepted_prediction_tokens: accepted, rejected_prediction_tokens: engine.stat("DRAFTED") - accepted },
     },
-    timing: { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, widths, probes, dispatches_per_step, submits },
+    timing: { prefill_ms, first_token_ms, decode_ms, ms_per_token, prefill_tokens_per_second, tokens_per_second, mode, steps, tau, window, width, widths, probes, whole_steps, lost_steps, dispatches_per_step, submits },
     token_ids: engine.tokens(),
   };
 }
@@ -200,7 +200,7 @@ function stats(): Stats {
     prefill_ms: prefill, first_token_ms: e.stat("FIRST_TOKEN_MS"), decode_ms: e.stat("DECODE_MS"), ms_per_token: perToken,
     prefill_tokens_per_second: rate(computed, prefill), tokens_per_second: rate(1, perToken),
     mode: lastMode, steps, tau: steps ? e.stat("COMPLETION_TOKENS") / steps : 0, window: e.stat("WINDOW"), width: e.stat("WIDTH"),
-    widths: byWidth(e, "STEPS"), probes: e.stat("PROBES"), dispatches_per_step: e.stat("DISPATCHES_PER_STEP"), submits: e.stat("SUBMITS"),
+    widths: byWidth(e, "STEPS"), probes: e.stat("PROBES"), whole_steps: e.stat("WHOLE_STEPS"), lost_steps: e.stat("LOST_STEPS"), dispatches_per_step: e.stat("DISPATCHES_PER_STEP"), submits: e.stat("SUBMITS"),
     memory_tokens: e.stat("MEMORY_TOKENS"), memory_searched: e.stat("MEMORY_SEARCHED"), costs: byWidth(e, "COST"),
   };
 }

@@ -41,6 +41,8 @@ test("requests: what is not supported is refused by name", () => {
   refuses({ messages: user("hi"), maxTokens: 4 }, /maxTokens/);
   refuses({ messages: user("hi"), mode: "fast" }, /mode.*fast.*"adaptive"/);
   for (const budget of [-1, 1001, "8", NaN]) refuses({ messages: user("hi"), budget }, /"budget" must be 0 to 1000 milliseconds/);
+  for (const workgroups of [-1, 1.5, 1025, "8"]) refuses({ messages: user("hi"), workgroups }, /"workgroups" must be a whole number from 0 to 1024/);
+  assert.equal(chatCall({ messages: user("hi"), workgroups: 0 }, defaults).request.workgroups, 0);
   refuses({ messages: [{ role: "user", content: "x", tool_calls: [] }] }, /tool_calls/);
 });
 

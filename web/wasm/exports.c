@@ -30,7 +30,8 @@ EXPORT("device_lost") void web_device_lost(fr_engine *, const char *message);
 EXPORT("device_error") void web_device_error(fr_engine *, const char *message);
 EXPORT("generate")
 int web_generate(fr_engine *, const uint32_t *ids, size_t n, int mode, uint32_t max_tokens, uint32_t window, uint32_t width,
-                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope, double budget_ms);
+                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope, double budget_ms,
+                 uint32_t workgroups);
 EXPORT("prepare") int web_prepare(fr_engine *, int mode, uint32_t width);
 EXPORT("clear_memory") void web_clear_memory(fr_engine *);
 EXPORT("clear_conversation") void web_clear_conversation(fr_engine *, const char *conversation);
@@ -121,7 +122,8 @@ void web_device_error(fr_engine *e, const char *message)
 }
 
 int web_generate(fr_engine *e, const uint32_t *ids, size_t n, int mode, uint32_t max_tokens, uint32_t window, uint32_t width,
-                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope, double budget_ms)
+                 const char *const *stop, size_t n_stop, bool ignore_eos, const char *conversation, int scope, double budget_ms,
+                 uint32_t workgroups)
 {
     const fr_request request = {
         .mode = (fr_mode)mode,
@@ -134,6 +136,7 @@ int web_generate(fr_engine *e, const uint32_t *ids, size_t n, int mode, uint32_t
         .conversation = fr_conversation(conversation),
         .scope = (fr_scope)scope,
         .budget_ms = budget_ms,
+        .workgroups = workgroups,
     };
     return (int)fr_generate(e, ids, n, &request);
 }
