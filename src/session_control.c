@@ -101,9 +101,10 @@ bool fr_adapt_next(fr_engine *e, uint32_t *width, uint32_t *window)
     const uint32_t widths = 2 * run->widest - 1; /* bit k is of 1 << k nodes */
     const fr_control_limits limits = {.widths = widths,
                                       .ready = e->ready_widths & widths,
-                                      .window = !run->chosen                                                         ? run->window
-                                                : run->budget_ms == 0 && fr_whole_tries(e, e->ready_widths & widths) ? FR_COSTS_WINDOW
-                                                                                                                     : 0,
+                                      .window = !run->chosen ? run->window
+                                                : run->emitted && run->budget_ms == 0 && fr_whole_tries(e, e->ready_widths & widths)
+                                                    ? FR_COSTS_WINDOW
+                                                    : 0,
                                       .budget_ms = run->budget_ms};
     const fr_control_choice choice = fr_control_next(&e->control, &limits);
     *width = choice.width;

@@ -1,5 +1,6 @@
 /* test_layers.c: all layers of a step in one dispatch (layers.wgsl) against the kernels it stands for, bit for bit. On a CPU adapter with
- * one workgroup, since there no others run at the same time; what is lost then is session_whole's matter. */
+ * one workgroup, since there no others run at the same time; what is lost then is session_whole's matter. The
+ * self-test on a GPU has 8-bit weights as well. */
 #include "cli/host.h"
 #include "test/kernels_help.h"
 #include "test/test.h"
@@ -25,11 +26,6 @@ static void q4_1(void)
     same_bits("layers.q4_1");
 }
 
-static void q8_0(void)
-{
-    same_bits("layers.q8_0");
-}
-
 static void q4_0(void)
 {
     same_bits("layers.q4_0");
@@ -37,7 +33,6 @@ static void q4_0(void)
 
 const fr_test layers_tests[] = {
     {"layers.q4_1", "one token and trees of 2 to 8 nodes leave the bits of decoding; heads of 64 dimensions, short leaves", q4_1},
-    {"layers.q8_0", "the same with 8-bit weights, long rows and query heads that share keys", q8_0},
     {"layers.q4_0", "the same with biases and heads of 96 dimensions", q4_0},
     {0},
 };
