@@ -5,11 +5,7 @@ var<workgroup> nodes: u32;
 @compute @workgroup_size(WG)
 fn advance(@builtin(local_invocation_index) lid: u32) {
     if (lid == 0u) {
-        nodes = node_count();
-        if (nodes > 0u && work[LOST_FLAG_AT].x == 1.0) { // the step did not come to its end (layers.wgsl)
-            state.control.finished = LOST;
-            nodes = 0u;
-        }
+        nodes = nodes_to_end();
     }
     let count = workgroupUniformLoad(&nodes);
     if (count == 0u) {

@@ -3,9 +3,6 @@
 // subgroups of 32 or more. Grid (heads, nodes).
 const TOKS = 1u;
 const QBLOCKS = HEAD_DIM / 32u;
-const HD8 = HEAD_DIM / 8u;
-const CHUNK = 32u;
-const LOWEST = -1e30;
 var<workgroup> query: array<vec4f, HEAD_DIM / 4u>;
 var<workgroup> chunk_ml: array<vec2f, MOST_CHUNKS>;                  // maximum and sum of a chunk
 var<workgroup> chunk_ab: array<vec2f, MOST_CHUNKS>;                  // what it does to the values so far, and to its own (online.wgsl)
@@ -18,9 +15,6 @@ fn gain(block: u32, e: u32) -> f32 { return 1.0; }
 fn act_out(block: u32, token: u32) -> u32 { return ACT_A + ((node * HEADS + head) * QBLOCKS + block) * OUT_SIZE; }
 fn quad(block: u32, e: u32, token: u32) -> vec4f { return value; }
 
-fn unpack_lo(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.x), unpack2x16float(w.y)); }
-fn unpack_hi(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.z), unpack2x16float(w.w)); }
-
 // Adds the products of four words of a key, 32 dimensions.
 fn score4(a: vec4f, q: u32, w: vec4u, x: vec4u, y: vec4u, z: vec4u) -> vec4f {
     let b = fma(unpack_hi(w), query[q + 1u], fma(unpack_lo(w), query[q], a));
@@ -29,28 +23,13 @@ fn score4(a: vec4f, q: u32, w: vec4u, x: vec4u, y: vec4u, z: vec4u) -> vec4f {
     return fma(unpack_hi(z), query[q + 7u], fma(unpack_lo(z), query[q + 6u], d));
 }
 
-struct Words { // eight dimensions of the values of eight positions
-    a: vec4u,
-    b: vec4u,
-    c: vec4u,
-    d: vec4u,
-    e: vec4u,
-    f: vec4u,
-    g: vec4u,
-    h: vec4u,
-}
 fn value_at(cache: u32, position: u32, n: u32, d8: u32) -> vec4u {
     return kv[cache + KV_STRIDE + slot_of(node, min(position, n - 1u)) * HD8 + min(d8, HD8 - 1u)];
 }
-fn load_values(cache: u32, q: u32, n: u32, d8: u32) -> Words {
-    return Words(value_at(cache, q, n, d8), value_at(cache, q + 1u, n, d8), value_at(cache, q + 2u, n, d8), value_at(cache, q + 3u, n, d8),
+fn load_values(cache: u32, q: u32, n: u32, d8: u32) -> Eight {
+    return Eight(value_at(cache, q, n, d8), value_at(cache, q + 1u, n, d8), value_at(cache, q + 2u, n, d8), value_at(cache, q + 3u, n, d8),
                  value_at(cache, q + 4u, n, d8), value_at(cache, q + 5u, n, d8), value_at(cache, q + 6u, n, d8), value_at(cache, q + 7u, n, d8));
 }
-struct Pair { // sums of eight dimensions
-    lo: vec4f,
-    hi: vec4f,
-}
-fn weigh(o: Pair, weight: f32, v: vec4u) -> Pair { return Pair(fma(vec4f(weight), unpack_lo(v), o.lo), fma(vec4f(weight), unpack_hi(v), o.hi)); }
 
 // One of the chunks of the `n` positions that the node sees. `p`: position within the chunk; `base`: lane of its first. Loads are written out,
 // so that eight are under way at once; of an absent position the last one's are loaded, and weigh nothing.

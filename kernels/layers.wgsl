@@ -2,8 +2,6 @@
 // from other workgroups word by word (lib/exchange). With as many workgroups as a layer has tiles, each has one or two, whose weights it has loaded long
 // before it may use them: what a step takes is the way of its activations through the layers, not that of its weights. All sums are those of the kernels
 // it stands for: qkv, attend_head, residual, gateup. Grid (any number of workgroups that run at the same time).
-const Q_ROWS = HEADS * HEAD_DIM;
-const KV_ROWS = KV_HEADS * HEAD_DIM;
 const ROWS = Q_ROWS + 2u * KV_ROWS;
 // Tiles, and the workgroup that has the first of each kind.
 const QKV_TILES = (ROWS + 63u) / 64u;
@@ -42,10 +40,7 @@ fn put_words(at: u32, words: vec4u) {
     if (last_layer) {
         act[at] = words;
     } else {
-        hand_out(4u * at, words.x);
-        hand_out(4u * at + 1u, words.y);
-        hand_out(4u * at + 2u, words.z);
-        hand_out(4u * at + 3u, words.w);
+        hand_out_words(4u * at, words);
     }
 }
 
@@ -82,50 +77,30 @@ fn publish(lid: u32, base: u32, x: vec4f, y: vec4f, at: u32) {
     }
 }
 
-fn hand_out_pair(at: u32, p: u32, word: u32, z: vec4f) {
-    let h = clamp(z, vec4f(-65504.0), vec4f(65504.0));
-    let a = pack2x16float(h.xy);
-    let b = pack2x16float(h.zw);
-    hand_out(at, a);
-    hand_out(at + 1u, b);
-    kv[p][word] = a;
-    kv[p][word + 1u] = b;
-}
-fn turn_at(row: u32, node: u32) -> vec4f {
-    let at = ROPE_AT + node_position(node) * HEAD_DIM + row % HEAD_DIM;
-    return vec4f(vectors[at], vectors[at + 1u], vectors[at + 2u], vectors[at + 3u]);
+// Half floats for other workgroups, and into the cache for later steps.
+fn hand_out_halves(at: u32, p: u32, row: u32, z: vec4f) {
+    let h = as_halves(z);
+    hand_out(at, h.x);
+    hand_out(at + 1u, h.y);
+    kv[p][part_of(row)] = h.x;
+    kv[p][part_of(row) + 1u] = h.y;
 }
 fn finish_qkv(row: u32, node: u32, y: vec4f, t: vec4f) { // as qkv.wgsl
-    let d = row % HEAD_DIM;
-    let word = (d / 2u) & 3u; // 0 or 2
     let slot = node_slot(node);
     let out = exchange_at(layer);
     let cache = params[layer].kv;
     if (row >= Q_ROWS + KV_ROWS) {
         let r = row - Q_ROWS - KV_ROWS;
-        hand_out_pair(out + VALUE_AT + (node * KV_ROWS + r) / 2u, cache + KV_STRIDE + (r / HEAD_DIM * CTX + slot) * (HEAD_DIM / 8u) + d / 8u, word, y);
+        hand_out_halves(out + VALUE_AT + (node * KV_ROWS + r) / 2u, value_place(cache, r, slot), row, y);
         return;
     }
-    let z = vec4f(fma(y.x, t.x, -(y.y * t.y)), fma(y.x, t.y, y.y * t.x), fma(y.z, t.z, -(y.w * t.w)), fma(y.z, t.w, y.w * t.z));
+    let z = rotate(y, t);
     if (row < Q_ROWS) {
-        let q = bitcast<vec4u>(z * Q_SCALE);
-        let o = out + QUERY_AT + node * Q_ROWS + row;
-        hand_out(o, q.x);
-        hand_out(o + 1u, q.y);
-        hand_out(o + 2u, q.z);
-        hand_out(o + 3u, q.w);
+        hand_out_words(out + QUERY_AT + node * Q_ROWS + row, bitcast<vec4u>(z * Q_SCALE));
         return;
     }
     let r = row - Q_ROWS;
-    let p = cache + r / HEAD_DIM * CTX * (HEAD_DIM / 8u) + (slot / 32u) * (HEAD_DIM / 8u * 32u) + (d / 8u) * 32u + slot % 32u;
-    hand_out_pair(out + KEY_AT + (node * KV_ROWS + r) / 2u, p, word, z);
-}
-fn bias_at(row: u32) -> vec4f {
-    if (!HAS_BIAS) {
-        return vec4f();
-    }
-    let at = params[layer].bias + row;
-    return vec4f(vectors[at], vectors[at + 1u], vectors[at + 2u], vectors[at + 3u]);
+    hand_out_halves(out + KEY_AT + (node * KV_ROWS + r) / 2u, key_place(cache, r, slot), row, z);
 }
 
 fn qkv_tile(lid: u32, base: u32, nodes: u32, tile: u32) -> bool {
@@ -133,13 +108,13 @@ fn qkv_tile(lid: u32, base: u32, nodes: u32, tile: u32) -> bool {
     let quad = lid / N; // what its end needs is loaded before the products: a quad a thread
     let node = min(lid % N, nodes - 1u);
     let row = tile * 64u + min(quad, 15u) * 4u;
-    let turn = turn_at(row, node);
-    let b = bias_at(min(row, ROWS - 4u));
+    let t = turn(row, node);
+    let b = bias(params[layer].bias + min(row, ROWS - 4u));
     if (!products(lid, base, nodes, FROM_X, true, QKV, tile, 64u, start)) {
         return false;
     }
     if (quad < 16u && lid % N < nodes && row < ROWS) {
-        finish_qkv(row, node, fma(val[quad * N + node], vec4f(rms_factors[node]), b), turn);
+        finish_qkv(row, node, fma(val[quad * N + node], vec4f(rms_factors[node]), b), t);
     }
     return true;
 }

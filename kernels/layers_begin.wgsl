@@ -1,5 +1,4 @@
 // Empties the exchange for layers.wgsl. Grid (quads of words / WG).
-const EMPTY = 0xff808080u;
 @group(0) @binding(8) var<storage, read_write> exchange: array<vec4u>;
 
 @compute @workgroup_size(WG)

@@ -33,16 +33,16 @@ void bits_take(const rig *r, rig_snapshot *s, uint32_t node, uint32_t *out)
     }
 }
 
-size_t bits_words(const rig *r)
-{
-    const fr_config *c = r->config;
-    return c->dim + c->dim / FR_BLOCK * 4 * FR_ACT_FINE + (size_t)c->n_heads * c->head_dim / 32 * 44 + c->ffn_dim / 32 * 12;
-}
-
-/* Of these, the first ones, which are all that a step in one dispatch leaves: x and its quantised form. */
+/* The first ones are all that a step in one dispatch leaves: x and its quantised form. */
 static size_t whole_words(const rig *r)
 {
     return r->config->dim + (size_t)r->config->dim / FR_BLOCK * 4 * FR_ACT_FINE;
+}
+
+size_t bits_words(const rig *r)
+{
+    const fr_config *c = r->config;
+    return whole_words(r) + (size_t)c->n_heads * c->head_dim / 32 * 44 + c->ffn_dim / 32 * 12;
 }
 
 /* ---- running ---- */
@@ -304,7 +304,7 @@ bool bits_same_trees(bits *b, uint32_t *nodes)
 {
     static const uint32_t places[] = {0, 29, 31, 61, 66, 33, 28, 30, 60, 64}; /* wide trees begin at the first of them only */
     uint32_t seed = 0;
-    const uint32_t widest = b->rig->groups ? 8 : fr_forward_tree_nodes(b->rig->forward);
+    const uint32_t widest = b->rig->groups ? FR_WHOLE_NODES : fr_forward_tree_nodes(b->rig->forward);
     for (uint32_t bucket = 2; bucket <= widest; bucket *= b->rig->groups ? 4 : 2) { /* 4 and 8 nodes are made alike in one dispatch */
         const uint32_t trees = b->rig->groups ? 3 : bucket < 16 ? sizeof places / sizeof *places : bucket < 32 ? 7 : 4;
         if (!rig_prepare(b->rig, bucket, FR_TAIL_TREE))

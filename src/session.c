@@ -252,18 +252,10 @@ static void submit_state(fr_engine *e, fr_window *w)
     submitted(e, w);
 }
 
-static uint32_t width_index(uint32_t nodes)
-{
-    uint32_t k = 0;
-    while (1u << k < nodes)
-        k++;
-    return k;
-}
-
 /* Steps alike, for what a frame budget allows: those of the prompt, and each width. */
 static uint32_t kind_of(const fr_window *w)
 {
-    return w->prefill ? 0 : 1 + width_index(w->width);
+    return w->prefill ? 0 : 1 + fr_costs_index(w->width);
 }
 
 /* As much of the step under way as the budget allows. The host hears of each piece, but the last one alone brings something. */
@@ -360,17 +352,16 @@ static bool submit_window(fr_engine *e, fr_window *w)
     const bool tree = w->width > 1;
     const uint32_t most = tree ? MOST_A_STEP : 1, left = run->limit - run->submitted - 1;
     const fr_tail tail = tree ? FR_TAIL_TREE : FR_TAIL_EMIT;
-    fr_forward_set_groups(e->forward, 0);
-    e->dispatches = fr_forward_trace_count(e->forward, w->width, tail);
     w->prefill = false;
     const uint32_t furthest = run->known + run->most_ahead + FR_MAX_WINDOW * most;
     w->groups = fr_whole_groups(e, w->width, furthest < e->context ? furthest : e->context, &w->trial);
+    fr_forward_set_groups(e->forward, w->groups);
+    e->dispatches = fr_forward_trace_count(e->forward, w->width, tail);
     const uint32_t fit = run->budget_ms > 0 ? fr_pace_allowed(e, kind_of(w)) / e->dispatches : left;
     uint32_t steps = run->window < left ? run->window : left;
     steps = steps < fit ? steps : fit ? fit : 1;
     w->steps = steps;
     w->most = steps * most;
-    fr_forward_set_groups(e->forward, w->groups);
     if (!cut(e, w, w->width, tail, run->known + run->most_ahead + most)) {
         fr_gpu_begin(e->gpu);
         for (uint32_t i = 1; i <= steps; i++)
@@ -476,7 +467,7 @@ static void read_control(fr_engine *e, fr_window *w)
     run->drafted = r.control.drafted;
     run->accepted = r.control.accepted;
     run->trees = r.control.trees;
-    run->by_width[width_index(w->width)] += done;
+    run->by_width[fr_costs_index(w->width)] += done;
     run->whole += w->groups ? done : 0;
     run->steps_ahead -= w->steps;
     run->most_ahead -= w->most;

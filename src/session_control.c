@@ -5,14 +5,6 @@
 #include "session.h"
 #include "spec/match.h"
 
-static uint32_t index_of(uint32_t nodes)
-{
-    uint32_t k = 0;
-    while (1u << k < nodes)
-        k++;
-    return k;
-}
-
 void fr_adapt_open(fr_engine *e)
 {
     const fr_adapter_class class = e->device.is_cpu          ? FR_ADAPTER_CPU
@@ -85,7 +77,7 @@ static bool look(fr_engine *e, uint32_t nodes, bool start, bool *busy)
         return false;
     }
     if (ready)
-        e->ready_widths |= 1u << index_of(nodes);
+        e->ready_widths |= 1u << fr_costs_index(nodes);
     else
         *busy = true;
     return true;
@@ -118,7 +110,7 @@ bool fr_adapt_next(fr_engine *e, uint32_t *width, uint32_t *window)
 
 static void see_trees(fr_engine *e, const fr_window *w, const uint32_t *stats, uint32_t before, uint32_t done)
 {
-    const uint32_t top = index_of(w->width);
+    const uint32_t top = fr_costs_index(w->width);
     for (uint32_t i = 0; i < done; i++) {
         const uint32_t *s = stats + 3 * ((before + i) % FR_STATS);
         uint8_t accepted[FR_COSTS_WIDTHS] = {0};

@@ -4,12 +4,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "model/kernels.h"
 #include "session.h"
 
 enum {
     MOST = 128, /* workgroups tried first: one on each processor of the largest GPUs */
     LEAST = 16,
-    WIDEST = 8, /* nodes of trees that can be so */
     FIRST = 1   /* windows that are not timed: the first one, whose kernel is new to the device */
 };
 
@@ -17,14 +17,6 @@ void fr_whole_open(fr_engine *e)
 {
     const bool may = !e->device.is_cpu && !e->device.is_integrated && fr_gpu_get_limits(e->gpu)->subgroup >= 32;
     e->whole.groups = may ? MOST : 0;
-}
-
-static uint32_t index_of(uint32_t nodes)
-{
-    uint32_t k = 0;
-    while (1u << k < nodes)
-        k++;
-    return k;
 }
 
 static fr_tail tail_of(uint32_t nodes)
@@ -45,7 +37,7 @@ static bool undecided(const fr_engine *e, const fr_trial *t)
 
 bool fr_whole_tries(const fr_engine *e, uint32_t widths)
 {
-    for (uint32_t k = 0; 1u << k <= WIDEST; k++)
+    for (uint32_t k = 0; 1u << k <= FR_WHOLE_NODES; k++)
         if (widths >> k & 1 && e->whole.groups && undecided(e, &e->whole.trials[k]) &&
             fr_forward_whole(e->forward, 1u << k, tail_of(1u << k), 1) != FR_WHOLE_NONE)
             return true;
@@ -55,7 +47,7 @@ bool fr_whole_tries(const fr_engine *e, uint32_t widths)
 uint32_t fr_whole_groups(fr_engine *e, uint32_t nodes, uint32_t positions, bool *trial)
 {
     const fr_run *run = &e->run;
-    const fr_trial *t = &e->whole.trials[index_of(nodes)];
+    const fr_trial *t = &e->whole.trials[fr_costs_index(nodes)];
     const uint32_t groups = run->workgroups ? run->workgroups : t->rejected ? 0 : e->whole.groups;
     *trial = false;
     /* compiling begins behind the first token; a budget cuts steps into their dispatches */
@@ -84,7 +76,7 @@ static double median(double *x)
 
 void fr_whole_read(fr_engine *e, const fr_window *w, double ms)
 {
-    fr_trial *t = &e->whole.trials[index_of(w->width)];
+    fr_trial *t = &e->whole.trials[fr_costs_index(w->width)];
     const int way = w->groups > 0;
     uint32_t others = 0;
     if (!(ms > 0) || !w->trial || w->steps != FR_COSTS_WINDOW || t->n[way] == FR_TRIALS || !undecided(e, t))
@@ -99,8 +91,8 @@ void fr_whole_read(fr_engine *e, const fr_window *w, double ms)
     const double with = median(t->ms[1]), without = median(t->ms[0]);
     t->rejected = with >= without;
     for (uint32_t k = 1; k < FR_COSTS_WIDTHS; k++) /* the undecided will change like plain steps, as far as is known */
-        others |= 1u << k <= WIDEST && undecided(e, &e->whole.trials[k]) ? 0 : 1u << k;
-    fr_costs_changed(fr_adapt_lasting(e), index_of(w->width), t->rejected ? without : with, others);
+        others |= 1u << k <= FR_WHOLE_NODES && undecided(e, &e->whole.trials[k]) ? 0 : 1u << k;
+    fr_costs_changed(fr_adapt_lasting(e), fr_costs_index(w->width), t->rejected ? without : with, others);
 }
 
 void fr_whole_lost(fr_engine *e)

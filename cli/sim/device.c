@@ -37,14 +37,6 @@ static double disturbed(sim_device *d, double ms)
     return d->noise > 0 ? ms * exp(d->noise * sum) : ms;
 }
 
-static uint32_t index_of(uint32_t power)
-{
-    uint32_t k = 0;
-    while (1u << k < power)
-        k++;
-    return k;
-}
-
 static uint32_t end_of(const sim_line *line, bool whole)
 {
     return (whole ? line->n_output : line->loop) + (line->stopped && (whole || line->loop == line->n_output));
@@ -67,7 +59,7 @@ static void see_steps(fr_control *c, const sim_line *line, const sim_trace *t, c
     }
     for (uint32_t i = 0; i < n; i++) {
         uint8_t accepted[FR_COSTS_WIDTHS] = {0};
-        for (uint32_t k = 1; k <= index_of(w->width); k++)
+        for (uint32_t k = 1; k <= fr_costs_index(w->width); k++)
             accepted[k] = accepted_at(t, line, at[i], k, end);
         fr_control_tree(c, w->width, at[i] < line->n_output ? t->match[at[i]] : 0, accepted);
     }
@@ -88,8 +80,8 @@ void sim_decode(sim_device *d, const sim_line *line, const sim_trace *t, bool wh
         queue[i] = d->control ? fr_control_next(d->control, &limits) : (fr_control_choice){d->width, FIXED_WINDOW, 0};
     while (pos < end) {
         const fr_control_choice w = queue[first];
-        const uint32_t k = index_of(w.width);
-        const double step = d->curve->ms[k] * (w.window < FIXED_WINDOW ? d->curve->window[index_of(w.window)] : d->curve->window[2]);
+        const uint32_t k = fr_costs_index(w.width);
+        const double step = d->curve->ms[k] * (w.window < FIXED_WINDOW ? d->curve->window[fr_costs_index(w.window)] : d->curve->window[2]);
         uint32_t at[16], n = 0;
         for (; n < w.window && pos < end; n++) {
             at[n] = pos;

@@ -1,3 +1,14 @@
+// The end of a step (advance, accept).
+// Nodes that it has made: none if it is lost (layers.wgsl). For one thread.
+fn nodes_to_end() -> u32 {
+    let nodes = node_count();
+    if (nodes > 0u && work[LOST_FLAG_AT].x == 1.0) {
+        state.control.finished = LOST;
+        return 0u;
+    }
+    return nodes;
+}
+
 // What a node's best token means for the request: it is appended to the sequence, whose tokens are known before `end`, and to the ring, or
 // it ends the request. Returns Control.finished: 0 and LIMIT if the token was appended.
 fn append(best: Best, end: u32, emitted: u32) -> u32 {

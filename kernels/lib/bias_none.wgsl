@@ -1,1 +1,1 @@
-fn bias(row: u32) -> vec4f { return vec4f(0.0); }
+fn bias(at: u32) -> vec4f { return vec4f(0.0); }

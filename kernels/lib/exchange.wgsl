@@ -3,13 +3,18 @@
 // no pair of finite f16, and no four codes, since codes don't go down to -128. Whoever needs a word reads it until it is there.
 // WGSL does not promise either that a workgroup runs while another one waits. So nobody waits for ever: after TRIES it is LOST, all leave, and
 // the step counts as not made (advance.wgsl).
-const EMPTY = 0xff808080u;
 const LOST_AT = 0u; // word of the exchange: not EMPTY if somebody gave up
 @group(0) @binding(8) var<storage, read_write> exchange: array<atomic<u32>>;
 var<workgroup> inbox: array<vec4u, INBOX>;
 var<workgroup> gave_up: u32;
 
 fn hand_out(at: u32, word: u32) { atomicStore(&exchange[at], word); }
+fn hand_out_words(at: u32, words: vec4u) {
+    hand_out(at, words.x);
+    hand_out(at + 1u, words.y);
+    hand_out(at + 2u, words.z);
+    hand_out(at + 3u, words.w);
+}
 
 // Takes `count` words from `at` on into the inbox at word `to`; of each `whole` words the first `used`. Every thread of the workgroup calls it,
 // and arrived() after it.

@@ -2,29 +2,13 @@
 // query is there; and folding what the chunks gave a head. Over one node (SPREAD) the chunks are spread over workgroups and their results go through
 // the exchange; of trees, which have more heads than that, a workgroup takes all chunks of one head of one node.
 const SPREAD = N == 1u;
-const HD8 = HEAD_DIM / 8u;
-const CHUNK = 32u;
 const SPLIT = WG / CHUNK; // chunks
-const LOWEST = -1e30;
 const CHUNK_WORDS = HEAD_DIM + 4u; // values, maximum, sum, nothing
 const OWN_K = HEAD_DIM / 4u; // in the inbox, vec4u: behind the query
 const OWN_V = OWN_K + N * HD8;
 const RESULTS = OWN_V + N * HD8; // [chunk][CHUNK_WORDS / 4]
 var<workgroup> chunk_ab: array<vec2f, (MOST_CHUNKS + CHUNK - 1u) / CHUNK * CHUNK>;
 
-fn unpack_lo(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.x), unpack2x16float(w.y)); }
-fn unpack_hi(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.z), unpack2x16float(w.w)); }
-
-struct Eight { // 64 dimensions of a key, or eight of the values of eight positions
-    a: vec4u,
-    b: vec4u,
-    c: vec4u,
-    d: vec4u,
-    e: vec4u,
-    f: vec4u,
-    g: vec4u,
-    h: vec4u,
-}
 // A key from dimension 8 j on. What lies behind its end is not used.
 fn load_key(cache: u32, slot: u32, j: u32) -> Eight {
     let k = cache + (slot / 32u) * (HD8 * 32u) + slot % 32u + 32u * j;
@@ -65,11 +49,6 @@ fn values_of(v: Eight, node: u32, q: u32, n: u32, pos: u32, d8: u32) -> Eight {
                  own_or(v.d, node, q + 3u, n, pos, d8), own_or(v.e, node, q + 4u, n, pos, d8), own_or(v.f, node, q + 5u, n, pos, d8),
                  own_or(v.g, node, q + 6u, n, pos, d8), own_or(v.h, node, q + 7u, n, pos, d8));
 }
-struct Pair { // sums of eight dimensions
-    lo: vec4f,
-    hi: vec4f,
-}
-fn weigh(o: Pair, weight: f32, v: vec4u) -> Pair { return Pair(fma(vec4f(weight), unpack_lo(v), o.lo), fma(vec4f(weight), unpack_hi(v), o.hi)); }
 
 fn chunk_at(layer: u32, chunk: u32, head: u32) -> u32 { return CHUNKS_AT + ((chunk * LAYERS + layer) * HEADS + head) * CHUNK_WORDS; }
 fn put_result(layer: u32, chunk: u32, head: u32, k: u32, x: f32) {

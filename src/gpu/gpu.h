@@ -45,7 +45,7 @@ bool fr_gpu_upload_idle(const fr_gpu *); /* everything uploaded has arrived */
 typedef enum fr_layout {
     FR_READS_STATE,
     FR_WRITES_STATE,
-    FR_ALL_LAYERS, /* read the state, have the parameters of all layers, and the exchange (bindings_layers.wgsl) */
+    FR_ALL_LAYERS, /* read the state, have the parameters of all layers, and the exchange (params_layers.wgsl, exchange.wgsl) */
     FR_N_LAYOUTS
 } fr_layout;
 typedef struct fr_bindings {

@@ -211,19 +211,24 @@ fr_buffer *fr_forward_weight_buffer(const fr_forward *f, uint32_t sink_buffer)
 
 /* ---- command lists ---- */
 
+static fr_bindings bindings_of(const fr_forward *f, uint32_t pool, uint32_t kv)
+{
+    return (fr_bindings){.codes = f->codes[pool],
+                         .scales = f->scales[pool],
+                         .vectors = f->vectors,
+                         .act = f->act,
+                         .work = f->work,
+                         .kv = f->kv[kv],
+                         .params = f->params,
+                         .state = f->state};
+}
+
 static const fr_group *group_of(fr_forward *f, uint32_t pool, uint32_t layer)
 {
     const uint32_t kv = layer / f->layers_per_kv;
     fr_group **g = &f->groups[kv * f->weights->n_pools + pool];
     if (!*g) {
-        const fr_bindings b = {.codes = f->codes[pool],
-                               .scales = f->scales[pool],
-                               .vectors = f->vectors,
-                               .act = f->act,
-                               .work = f->work,
-                               .kv = f->kv[kv],
-                               .params = f->params,
-                               .state = f->state};
+        const fr_bindings b = bindings_of(f, pool, kv);
         *g = fr_gpu_group(f->gpu, &b, &f->failure);
     }
     return *g;
@@ -471,7 +476,6 @@ static const fr_group *whole_group(fr_forward *f)
     if (f->whole_tried || !f->shape.exchange_size || f->n_kv > 1)
         return f->whole_group;
     f->whole_tried = true;
-    const uint32_t pool = f->weights->layers[0].o.parts[0].pool;
     const uint64_t params = (uint64_t)f->config->n_layers * sizeof *f->entries;
     fr_buffer *layers = fr_gpu_buffer(f->gpu, "parameters of all layers", FR_BUFFER_UNIFORM, params, &ignored);
     fr_buffer *exchange = fr_gpu_buffer(f->gpu, "exchange", FR_BUFFER_STORAGE, (uint64_t)f->shape.exchange_size * 4, &ignored);
@@ -481,16 +485,9 @@ static const fr_group *whole_group(fr_forward *f)
         const fr_gpu_Params p = layer_params(f, l);
         fr_gpu_write(f->gpu, layers, l * sizeof p, &p, sizeof p);
     }
-    const fr_bindings b = {.codes = f->codes[pool],
-                           .scales = f->scales[pool],
-                           .vectors = f->vectors,
-                           .act = f->act,
-                           .work = f->work,
-                           .kv = f->kv[0],
-                           .params = f->params,
-                           .state = f->state,
-                           .layers = layers,
-                           .exchange = exchange};
+    fr_bindings b = bindings_of(f, f->weights->layers[0].o.parts[0].pool, 0);
+    b.layers = layers;
+    b.exchange = exchange;
     f->whole_group = fr_gpu_group(f->gpu, &b, &ignored);
     return f->whole_group;
 }

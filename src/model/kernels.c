@@ -9,8 +9,7 @@
 enum {
     FR_WTYPES = 3,
     ROWS_MIN = 32,
-    MOST_NODES = 8,    /* of a step whose layers are one dispatch */
-    MOST_WHOLE = 2048, /* its positions */
+    MOST_WHOLE = 2048, /* positions of a step whose layers are one dispatch */
     TRIES = 1 << 16,   /* of a workgroup of it that waits, some 50 ms; by then it counts as lost */
     CPU_TRIES = 200,
     DRAFT_SIZE = FR_DRAFT_CANDIDATES / 4 + 1, /* vec4u that draft_match leaves for a slice */
@@ -66,7 +65,7 @@ static uint32_t chunk_words(const fr_config *c)
 static uint32_t exchange_size(const fr_config *c, uint32_t context)
 {
     const uint64_t most = 16 << 20, chunks = (context < MOST_WHOLE ? context : MOST_WHOLE) / FR_CHUNK;
-    uint32_t n = MOST_NODES;
+    uint32_t n = FR_WHOLE_NODES;
     while (n > 1 && 4 + (uint64_t)c->n_layers * exchange_words(c, n) > most)
         n /= 2;
     const uint64_t one = 4 + c->n_layers * (uint64_t)exchange_words(c, 1) + chunks * chunk_words(c);
@@ -179,13 +178,14 @@ static void constants(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bo
     fr_kernel_u32(b, "SCORE_AT", s->score_at);
     fr_kernel_u32(b, "LOST_FLAG_AT", s->lost_at);
     fr_kernel_piece(b, "shared");
+    fr_kernel_piece(b, "lib/bindings");
     fr_kernel_piece(b, k->tree ? "lib/nodes_tree" : "lib/nodes_chain");
 }
 
 static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
 {
     constants(b, k, threads, subgroups);
-    fr_kernel_piece(b, "lib/bindings");
+    fr_kernel_piece(b, "lib/params");
 }
 
 static const char *const stored[FR_WTYPES] = {[FR_W_Q4S] = "lib/q4s", [FR_W_Q4A] = "lib/q4a", [FR_W_Q8] = "lib/q8"};
@@ -272,6 +272,14 @@ static void add_quantise(fr_kernel *b, const fr_kernel_set *k, uint32_t size)
     fr_kernel_piece(b, has_lanes(k, 8) ? "lib/quantise_lanes" : "lib/quantise_thread");
 }
 
+/* What rows of q, k and v become. */
+static void add_heads(fr_kernel *b, const fr_kernel_set *k)
+{
+    fr_kernel_f32(b, "Q_SCALE", 1.0f / sqrtf((float)k->config->head_dim));
+    fr_kernel_piece(b, "lib/heads");
+    fr_kernel_piece(b, k->config->qkv_bias ? "lib/bias" : "lib/bias_none");
+}
+
 const fr_tiled *fr_kernel_qkv(fr_kernel_set *k, const fr_matrix *m)
 {
     fr_tiled *out = &k->qkv[m->type];
@@ -280,8 +288,7 @@ const fr_tiled *fr_kernel_qkv(fr_kernel_set *k, const fr_matrix *m)
     const tile t = choose_tile(k, m, k->nodes);
     fr_kernel b;
     begin_tiled(&b, k, m, t, FR_PART_QKV);
-    fr_kernel_f32(&b, "Q_SCALE", 1.0f / sqrtf((float)k->config->head_dim));
-    fr_kernel_piece(&b, k->config->qkv_bias ? "lib/bias" : "lib/bias_none");
+    add_heads(&b, k);
     *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "qkv", FR_READS_STATE), t.rows, t.tokens};
     return out;
 }
@@ -436,6 +443,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
         common(&b, k, l->threads < 512 ? 256 : 512, true);
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "MOST_CHUNKS", most);
+        fr_kernel_piece(&b, "lib/weigh");
         add_quantise(&b, k, FR_ACT);
         a->whole = fr_kernel_build(&b, k->gpu, "attend_head", FR_READS_STATE);
     }
@@ -478,6 +486,14 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+static void common_to_layers(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
+{
+    constants(b, k, threads, subgroups);
+    fr_kernel_u32(b, "LAYERS", k->config->n_layers);
+    fr_kernel_piece(b, "lib/params_layers");
+    fr_kernel_piece(b, "lib/state_read");
+}
+
 typedef struct all_sizes {
     uint32_t threads; /* a workgroup */
     uint32_t inbox;   /* vec4u */
@@ -490,7 +506,7 @@ static all_sizes size_all_layers(const fr_kernel_set *k, const fr_all_layers *a)
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
     const fr_config *c = k->config;
     const uint32_t n = k->nodes, widest = larger(c->n_heads * c->head_dim, c->ffn_dim);
-    all_sizes z = {.threads = l->is_cpu ? 128 : l->threads < 512 ? 256 : 512}; /* 16 for each of MOST_NODES at least */
+    all_sizes z = {.threads = l->is_cpu ? 128 : l->threads < 512 ? 256 : 512}; /* 16 for each of FR_WHOLE_NODES at least */
     const uint32_t swap = has_lanes(k, FR_CHUNK) ? 0 : z.threads * 16,
                    products = n * larger(c->dim * FR_ACT_FINE, widest * FR_ACT) / FR_BLOCK;
     for (z.chunks = k->shape->context < MOST_WHOLE ? k->shape->context / FR_CHUNK : MOST_WHOLE / FR_CHUNK; z.chunks; z.chunks--) {
@@ -507,10 +523,7 @@ static fr_pipeline *build_all_layers(fr_kernel_set *k, const fr_layer *y, all_si
     const fr_config *c = k->config;
     const bool lanes = has_lanes(k, FR_CHUNK);
     fr_kernel b;
-    constants(&b, k, z.threads, lanes);
-    fr_kernel_u32(&b, "LAYERS", c->n_layers);
-    fr_kernel_piece(&b, "lib/bindings_layers");
-    fr_kernel_piece(&b, "lib/state_read");
+    common_to_layers(&b, k, z.threads, lanes);
     fr_kernel_u32(&b, "INBOX", z.inbox);
     fr_kernel_u32(&b, "MOST_CHUNKS", z.chunks);
     fr_kernel_u32(&b, "TRIES", fr_gpu_get_limits(k->gpu)->is_cpu ? CPU_TRIES : TRIES);
@@ -519,8 +532,7 @@ static fr_pipeline *build_all_layers(fr_kernel_set *k, const fr_layer *y, all_si
     shape_constants(&b, "H", &y->down);
     fr_kernel_f32(&b, "INV_DIM", 1.0f / (float)c->dim);
     fr_kernel_f32(&b, "EPS", c->norm_eps);
-    fr_kernel_f32(&b, "Q_SCALE", 1.0f / sqrtf((float)c->head_dim));
-    fr_kernel_bool(&b, "HAS_BIAS", c->qkv_bias);
+    add_heads(&b, k);
     fr_kernel_bool(&b, "WIDE", false); /* for what is not used of the pieces */
     fr_kernel_u32(&b, "ROW_BLOCKS", 0);
     fr_kernel_u32(&b, "OUT_SIZE", FR_ACT_FINE);
@@ -531,6 +543,7 @@ static fr_pipeline *build_all_layers(fr_kernel_set *k, const fr_layer *y, all_si
     fr_kernel_piece(&b, "lib/exchange");
     fr_kernel_piece(&b, "lib/codes");
     fr_kernel_piece(&b, "lib/layers_products");
+    fr_kernel_piece(&b, "lib/weigh");
     fr_kernel_piece(&b, "lib/layers_attend");
     return fr_kernel_build(&b, k->gpu, "layers", FR_ALL_LAYERS);
 }
@@ -540,7 +553,7 @@ const fr_all_layers *fr_kernel_all_layers(fr_kernel_set *k, const fr_weights *w)
     const fr_config *c = k->config;
     const uint32_t n = k->nodes, heads = c->n_heads * c->head_dim;
     fr_all_layers *a = &k->all;
-    if (a->layers || !k->shape->exchange_size || n > MOST_NODES)
+    if (a->layers || !k->shape->exchange_size || n > FR_WHOLE_NODES)
         return a->layers ? a : NULL;
     a->words = 4 + c->n_layers * exchange_words(c, n);
     a->chunk_words = n > 1 ? 0 : chunk_words(c);
@@ -548,10 +561,7 @@ const fr_all_layers *fr_kernel_all_layers(fr_kernel_set *k, const fr_weights *w)
     if (!z.chunks)
         return NULL;
     fr_kernel b;
-    constants(&b, k, 256, false);
-    fr_kernel_u32(&b, "LAYERS", c->n_layers);
-    fr_kernel_piece(&b, "lib/bindings_layers");
-    fr_kernel_piece(&b, "lib/state_read");
+    common_to_layers(&b, k, 256, false);
     a->begin = fr_kernel_build(&b, k->gpu, "layers_begin", FR_ALL_LAYERS);
     a->layers = build_all_layers(k, &w->layers[0], z);
     if (!a->begin || !a->layers)

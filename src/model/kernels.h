@@ -47,6 +47,8 @@ typedef struct fr_attention {
 uint32_t fr_attention_split_bytes(const fr_config *, uint32_t threads);
 uint32_t fr_attention_stream_bytes(const fr_config *, uint32_t nodes);
 
+enum { FR_WHOLE_NODES = 8 }; /* most nodes of a step whose layers are one dispatch */
+
 /* All layers of a step in one dispatch (layers.wgsl), and what has to run before it. */
 typedef struct fr_all_layers {
     fr_pipeline *begin, *layers;

@@ -39,14 +39,6 @@ static const double added[FR_DRAFT_ORDERS + 1][FR_COSTS_WIDTHS] = {
     {0, .92, 1.6, 2.5, .8, .1},
 };
 
-static uint32_t index_of(uint32_t power)
-{
-    uint32_t k = 0;
-    while (1u << k < power)
-        k++;
-    return k;
-}
-
 void fr_control_open(fr_control *c, fr_adapter_class class)
 {
     *c = (fr_control){.class = class, .promised = trust_count, .kept = trust_count, .credit = first_credit};
@@ -73,7 +65,7 @@ void fr_control_begin(fr_control *c)
 
 void fr_control_time(fr_control *c, uint32_t width, uint32_t steps, double ms)
 {
-    fr_costs_sample(&c->costs, index_of(width), steps, ms);
+    fr_costs_sample(&c->costs, fr_costs_index(width), steps, ms);
 }
 
 static void see_match(fr_control *c, uint32_t match, uint32_t steps)
@@ -147,7 +139,7 @@ static drafts expect(const fr_control *c, double hope)
 
 double fr_control_yield(const fr_control *c, uint32_t width)
 {
-    return 1 + expect(c, 0).mean[index_of(width)];
+    return 1 + expect(c, 0).mean[fr_costs_index(width)];
 }
 
 /* ---- choice ---- */

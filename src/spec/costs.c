@@ -21,6 +21,14 @@ static const double guess[][FR_COSTS_WIDTHS] = {
     [FR_ADAPTER_CPU] = {1, 1.5, 2.4, 4, 8, 16},
 };
 
+uint32_t fr_costs_index(uint32_t power)
+{
+    uint32_t k = 0;
+    while (1u << k < power)
+        k++;
+    return k;
+}
+
 void fr_costs_open(fr_step_costs *c, fr_adapter_class class)
 {
     *c = (fr_step_costs){0};
@@ -43,10 +51,7 @@ bool fr_costs_timed(const fr_step_costs *c)
 
 static uint32_t window_index(uint32_t steps)
 {
-    uint32_t w = 0;
-    while (w + 1 < FR_COSTS_WINDOWS && 1u << w < steps)
-        w++;
-    return w;
+    return steps < FR_COSTS_WINDOW ? fr_costs_index(steps) : FR_COSTS_WINDOWS - 1;
 }
 
 /* What a step's time is the sum of; returns how many. */

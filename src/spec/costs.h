@@ -22,6 +22,9 @@ enum {
     FR_COSTS_STATE = FR_COSTS_WIDTHS + FR_COSTS_WINDOWS - 1 /* level, ratios of k >= 1, spreads but the last */
 };
 
+/* Index of a number of nodes, or steps: the k of 1 << k, rounded up. */
+uint32_t fr_costs_index(uint32_t power);
+
 /* What is known before anything is measured: wide steps are cheap on a GPU of its own memory, dear on a CPU. */
 typedef enum fr_adapter_class { FR_ADAPTER_DISCRETE, FR_ADAPTER_INTEGRATED, FR_ADAPTER_CPU } fr_adapter_class;
 

@@ -53,12 +53,6 @@ function checkBudget(value: unknown): number {
   return value;
 }
 
-function checkWorkgroups(value: unknown): number {
-  if (typeof value !== "number" || !Number.isInteger(value) || value < 0 || value > MAX_WORKGROUPS)
-    throw new ArgumentError(`"workgroups" must be a whole number from 0 to ${MAX_WORKGROUPS}, not ${JSON.stringify(value)}`);
-  return value;
-}
-
 function checkMemory(memory: unknown): MemoryMode {
   if (memory === "persistent") throw new ArgumentError('"memory": "persistent" is not supported yet: use "session", and keep what engine.memory.save() gives');
   if (memory !== "session" && memory !== "off") throw new ArgumentError(`"memory": ${JSON.stringify(memory)} is not supported: use "session" or "off"`);
@@ -93,7 +87,7 @@ function options(request: RequestOptions, defaults: Defaults): CoreRequest {
     conversation: (request.conversation ?? null) === null ? "" : checkConversation(request.conversation),
     scope: scope(request, checkMemory(request.memory ?? defaults.memory)),
     budget: checkBudget(request.budget ?? defaults.budget),
-    ...((request.workgroups ?? null) === null ? {} : { workgroups: checkWorkgroups(request.workgroups) }),
+    ...((request.workgroups ?? null) === null ? {} : { workgroups: count("workgroups", request.workgroups, 0, MAX_WORKGROUPS) }),
   };
 }
 
