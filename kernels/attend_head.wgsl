@@ -5,7 +5,8 @@ const TOKS = 1u;
 const QBLOCKS = HEAD_DIM / 32u;
 var<workgroup> query: array<vec4f, HEAD_DIM / 4u>;
 var<workgroup> chunk_ml: array<vec2f, MOST_CHUNKS>;                  // maximum and sum of a chunk
-var<workgroup> chunk_ab: array<vec2f, MOST_CHUNKS>;                  // what it does to the values so far, and to its own (online.wgsl)
+var<workgroup> chunk_ab: array<vec2f, MOST_CHUNKS>;                  // what it does to its span's values so far, and to its own (online.wgsl)
+var<workgroup> span_max: array<f32, MOST_CHUNKS / SPAN>;             // its largest score
 var<workgroup> chunk_o: array<vec4f, MOST_CHUNKS * (HEAD_DIM / 4u)>; // its values
 var<private> node: u32;
 var<private> head: u32;
@@ -104,19 +105,21 @@ fn fold(o: Folded, c: u32, d4: u32) -> Folded {
     return Folded(fma(o.sum, ab.x, chunk_ml[c].y * ab.y), fma(o.values, vec4f(ab.x), chunk_o[c * (HEAD_DIM / 4u) + d4] * ab.y));
 }
 
-// Largest score up to each chunk; `lane`: of the subgroup. Called by the first 32 threads.
+// Largest score of a span up to each of its chunks; `lane`: of the subgroup. Called by the first 32 threads, which have two spans at a time.
 fn fold_maxima(lid: u32, chunks: u32, lane: u32) {
-    var so_far = LOWEST;
-    for (var c0 = 0u; c0 < chunks; c0 += CHUNK) {
-        let c = min(c0 + lid, chunks - 1u);
-        let mc = chunk_ml[c].x;
-        var after = max(so_far, mc);
-        for (var k = 1u; k < CHUNK; k <<= 1u) {
-            after = max(after, subgroupShuffle(after, lane - lid + max(lid, k) - k)); // the first lane's is among those before anyway
+    let k = lid % SPAN; // chunk of the span
+    for (var c0 = 0u; c0 < chunks; c0 += 2u * SPAN) {
+        let c = c0 + lid;
+        let mc = select(LOWEST, chunk_ml[min(c, chunks - 1u)].x, c < chunks);
+        var after = mc;
+        for (var m = 1u; m < SPAN; m <<= 1u) {
+            after = max(after, subgroupShuffle(after, lane - k + max(k, m) - m)); // the first lane's is among those before anyway
         }
-        let before = select(so_far, subgroupShuffle(after, lane - lid + max(lid, 1u) - 1u), lid > 0u);
-        chunk_ab[c0 + lid] = select(vec2f(1.0, 0.0), vec2f(exp(before - after), exp(mc - after)), c0 + lid < chunks); // absent ones change nothing
-        so_far = subgroupShuffle(after, lane - lid + CHUNK - 1u);
+        let before = select(LOWEST, subgroupShuffle(after, lane - min(k, 1u)), k > 0u);
+        chunk_ab[c] = select(vec2f(1.0, 0.0), vec2f(exp(before - after), exp(mc - after)), c < chunks); // absent ones change nothing
+        if (k == SPAN - 1u) {
+            span_max[c / SPAN] = after;
+        }
     }
 }
 
@@ -142,11 +145,21 @@ fn attend_head(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id)
     }
     workgroupBarrier();
     if (lid < HEAD_DIM / 4u) {
-        var o = Folded(0.0, vec4f());
-        for (var c = 0u; c < chunks; c += 4u) { // written out, so that loads don't wait for sums
-            o = fold(fold(fold(fold(o, c, lid), c + 1u, lid), c + 2u, lid), c + 3u, lid);
+        var all = Folded(0.0, vec4f());
+        var so_far = LOWEST;
+        for (var first = 0u; first < chunks; first += SPAN) {
+            var o = Folded(0.0, vec4f());
+            for (var c = first; c < min(first + SPAN, chunks); c += 4u) { // written out, so that loads don't wait for sums
+                o = fold(fold(fold(fold(o, c, lid), c + 1u, lid), c + 2u, lid), c + 3u, lid);
+            }
+            let largest = span_max[first / SPAN];
+            let after = max(so_far, largest);
+            let a = exp(so_far - after);
+            let b = exp(largest - after);
+            all = Folded(fma(all.sum, a, o.sum * b), fma(all.values, vec4f(a), o.values * b));
+            so_far = after;
         }
-        value = o.values / o.sum;
+        value = all.values / all.sum;
     }
     quantise(lid);
 }

@@ -2,8 +2,10 @@
 // attend_split and merge. Grid (kv heads, nodes / QNODES).
 const TOKS = QNODES;
 const QBLOCKS = GROUP * HEAD_DIM / 32u;
-var<workgroup> val: array<vec4f, QROWS * HD4>; // values so far: [head of group][dimension / 4][node]
-var<workgroup> running: array<Online, QROWS>;
+const SPANS = 1u + u32(CTX > SPAN * CHUNK); // kept: the one that grows, and what those before it gave
+var<workgroup> val: array<vec4f, SPANS * QROWS * HD4>; // values so far: [head of group][dimension / 4][node]
+var<workgroup> running: array<Online, SPANS * QROWS>;
+var<private> several_spans: bool;
 
 fn gain(block: u32, e: u32) -> f32 { return 1.0; }
 fn act_out(block: u32, token: u32) -> u32 {
@@ -11,7 +13,8 @@ fn act_out(block: u32, token: u32) -> u32 {
 }
 fn quad(block: u32, e: u32, token: u32) -> vec4f {
     let q = block * 8u + e; // of the group's heads
-    return val[q * QNODES + token] / running[token * GROUP + q / HD4].l;
+    let kept = select(0u, QROWS, several_spans);
+    return val[kept * HD4 + q * QNODES + token] / running[kept + token * GROUP + q / HD4].l;
 }
 
 fn fold(row: u32, d4: u32, o: vec4f) {
@@ -21,6 +24,21 @@ fn fold(row: u32, d4: u32, o: vec4f) {
         let p = ((row % GROUP) * HD4 + d4) * QNODES + row / GROUP;
         val[p] = fma(val[p], vec4f(a), o * b);
     }
+}
+
+// The span ends: to those before it, behind its own place in both arrays.
+fn fold_span(lid: u32) {
+    for (var r = lid; r < QROWS; r += WG) {
+        running[QROWS + r] = online_fold(running[QROWS + r], running[r].m, running[r].l);
+        running[r] = online_start();
+    }
+    workgroupBarrier();
+    for (var i = lid; i < QROWS * HD4; i += WG) {
+        let all = running[QROWS + i % QNODES * GROUP + i / QNODES / HD4];
+        val[QROWS * HD4 + i] = fma(val[QROWS * HD4 + i], vec4f(all.a), val[i] * all.b);
+        val[i] = vec4f();
+    }
+    workgroupBarrier();
 }
 
 @compute @workgroup_size(WG)
@@ -34,10 +52,11 @@ fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_i
     kv_head = group.x;
     let end = node_position(min(tile0 + QNODES, nodes) - 1u) + 1u;
     load_queries(lid);
-    for (var i = lid; i < QROWS * HD4; i += WG) {
+    several_spans = SPANS > 1u && end > SPAN * CHUNK;
+    for (var i = lid; i < SPANS * QROWS * HD4; i += WG) {
         val[i] = vec4f();
     }
-    for (var r = lid; r < QROWS; r += WG) {
+    for (var r = lid; r < SPANS * QROWS; r += WG) {
         running[r] = online_start();
     }
     workgroupBarrier();
@@ -66,6 +85,9 @@ fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_i
             fold(r + 3u, d4, o[3]);
         }
         workgroupBarrier();
+        if (several_spans && (first + CHUNK >= end || (first / CHUNK + 1u) % SPAN == 0u)) {
+            fold_span(lid);
+        }
     }
     quantise(lid);
 }

@@ -7,9 +7,9 @@ const ROWS = Q_ROWS + 2u * KV_ROWS;
 const QKV_TILES = (ROWS + 63u) / 64u;
 const DIM_TILES = DIM / 32u;
 const HIDDEN_TILES = FFN / 32u;
-const CHUNKS_FROM = QKV_TILES;
+const SPANS_FROM = QKV_TILES;
 const FOLD_FROM = 0u; // those of q, k and v have nothing else to do then
-const DIM_FROM = CHUNKS_FROM + HEADS * select(N, (MOST_CHUNKS + SPLIT - 1u) / SPLIT, SPREAD); // output projection, and down of the same rows: they share x
+const DIM_FROM = SPANS_FROM + HEADS * max(N, MOST_SPANS); // output projection, and down of the same rows: they share x
 const HIDDEN_FROM = DIM_FROM + DIM_TILES;
 // Words of the exchange.
 const X_WORDS = N * FROM_X.blocks * BLOCK_WORDS;
@@ -20,13 +20,14 @@ const QUERY_AT = ATTENDED_AT + N * FROM_A.blocks * BLOCK_WORDS;
 const KEY_AT = QUERY_AT + N * Q_ROWS;
 const VALUE_AT = KEY_AT + N * KV_ROWS / 2u;
 const LAYER_WORDS = VALUE_AT + N * KV_ROWS / 2u;
-const CHUNKS_AT = 4u + LAYERS * LAYER_WORDS; // lib/layers_attend: behind all layers, so that only as much is emptied as the context needs
+const SPANS_AT = 4u + LAYERS * LAYER_WORDS; // lib/layers_attend: behind all layers, so that only as much is emptied as the context needs
 const QKV = 0u;
 const OUTPUT = 1u;
 const HIDDEN = 2u;
 const DOWN = 3u;
 var<private> last_layer: bool; // its result goes to the head, in another dispatch
 var<private> layer: u32;
+const DEEPEST = 8u; // levels below the root (src/gpu/shared.def)
 
 fn exchange_at(l: u32) -> u32 { return 4u + l * LAYER_WORDS; }
 fn put_word(at: u32, k: u32, word: u32) {
@@ -172,7 +173,9 @@ fn run(lid: u32, base: u32, group: u32, groups: u32) -> bool {
     if (nodes == 0u) {
         return true;
     }
-    let splits = (node_position(0u) + SPLIT * CHUNK) / (SPLIT * CHUNK); // of one node
+    let spans = (node_slot(0u) + min(nodes - 1u, DEEPEST)) / (SPAN * CHUNK) + 1u;
+    let each = (HEADS * spans * nodes + groups - 1u) / groups; // nodes that a workgroup takes of a span of a head
+    let parts = (nodes + each - 1u) / each;
     for (var l = 0u; l < LAYERS; l++) {
         layer = l;
         for (var t = first_tile(group, groups, 0u); t < QKV_TILES; t += groups) {
@@ -181,19 +184,14 @@ fn run(lid: u32, base: u32, group: u32, groups: u32) -> bool {
             }
         }
         let at = exchange_at(l);
-        for (var t = first_tile(group, groups, CHUNKS_FROM); t < HEADS * select(nodes, splits, SPREAD); t += groups) {
-            let node = select(t / HEADS, 0u, SPREAD);
-            let split = select(0u, t / HEADS, SPREAD);
-            let to = select(node_position(node) / CHUNK + 1u, SPLIT * (split + 1u), SPREAD);
-            if (!attend_chunks(lid, base, l, nodes, node, t % HEADS, split, to, at)) {
-                return false;
-            }
-            if (!SPREAD && !fold_chunks(lid, base, l, node, t % HEADS, at)) {
+        for (var t = first_tile(group, groups, SPANS_FROM); t < HEADS * spans * parts; t += groups) {
+            let node0 = t / HEADS % parts * each;
+            if (!attend_span(lid, base, l, nodes, node0, min(node0 + each, nodes), t % HEADS, t / HEADS / parts, at, spans == 1u)) {
                 return false;
             }
         }
-        for (var t = first_tile(group, groups, FOLD_FROM); SPREAD && t < HEADS; t += groups) {
-            if (!fold_chunks(lid, base, l, 0u, t, at)) {
+        for (var t = first_tile(group, groups, FOLD_FROM); spans > 1u && t < HEADS * nodes; t += groups) {
+            if (!fold_spans(lid, base, l, t / HEADS, t % HEADS, at)) {
                 return false;
             }
         }

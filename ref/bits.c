@@ -175,7 +175,39 @@ static bool same_logits(bits *b, const char *what, uint32_t node, uint32_t tiles
     return true;
 }
 
+/* Positions where a second and a third span of attention begin within a step; the cache before them holds random numbers. */
+static const uint32_t far_places[] = {FR_SPAN * FR_CHUNK - 3, 2 * FR_SPAN *FR_CHUNK - 2};
+enum { N_FAR = sizeof far_places / sizeof *far_places };
+
+static bool has_far(const bits *b)
+{
+    return b->rig->context > far_places[N_FAR - 1] + 32;
+}
+
 /* ---- prompts ---- */
+
+static bool far_prompt(bits *b, uint32_t pos)
+{
+    enum { TOKENS = 9 };
+    rig *r = b->rig;
+    const uint32_t bucket = fr_forward_prefill_nodes(r->forward);
+    rig_write(r, &b->text);
+    write_control(r, pos, pos + TOKENS);
+    fr_gpu_begin(r->gpu);
+    fr_forward_step(r->forward, bucket, FR_TAIL_SCORE, pos + TOKENS);
+    fr_gpu_submit(r->gpu);
+    if (!rig_read(r, &b->wide))
+        return false;
+    rig_write(r, &b->text);
+    for (uint32_t node = 0; node < TOKENS; node++) {
+        if (!decode(b, pos + node, rig_tokens(r, &b->text) + pos + node, 1))
+            return false;
+        bits_take(r, &b->single, 0, b->node[1]);
+        if (!same_node(b, "a prompt behind a long text", node, b->node[1]))
+            return false;
+    }
+    return true;
+}
 
 bool bits_same_prompt(bits *b)
 {
@@ -200,6 +232,9 @@ bool bits_same_prompt(bits *b)
             if (!same_node(b, what, node, b->nodes + (pos + node) * bits_words(r)))
                 return false;
     }
+    for (uint32_t i = 0; has_far(b) && i < N_FAR; i++)
+        if (!far_prompt(b, far_places[i]))
+            return false;
     memcpy(b->single.words, b->text.words, 4 * b->text.n); /* its logits are of the last token */
     return same_logits(b, "a prompt", widths[sizeof widths / sizeof *widths - 1] - 1, rig_head_tiles(r, bucket, FR_TAIL_SCORE)) &&
            same_slots(b, "a prompt", BITS_TEXT);
@@ -297,7 +332,23 @@ bool bits_same_whole(bits *b)
     }
     fr_forward_set_groups(r->forward, 0);
     memcpy(b->single.words, b->text.words, 4 * b->text.n);
-    return same_slots(b, "all layers at once", BITS_TEXT);
+    if (!same_slots(b, "all layers at once", BITS_TEXT))
+        return false;
+    for (uint32_t i = 0; has_far(b) && i < N_FAR; i++) {
+        const uint32_t pos = far_places[i] + 3 * (i % 2);
+        rig_write(r, &b->text);
+        if (!decode(b, pos, rig_tokens(r, &b->text) + pos, 1))
+            return false;
+        bits_take(r, &b->single, 0, b->node[1]);
+        fr_forward_set_groups(r->forward, r->groups);
+        if (!decode(b, pos, rig_tokens(r, &b->text) + pos, 1))
+            return false;
+        fr_forward_set_groups(r->forward, 0);
+        memcpy(b->wide.words, b->single.words, 4 * b->single.n);
+        if (!same_node(b, "all layers at once behind a long text", 0, b->node[1]))
+            return false;
+    }
+    return true;
 }
 
 bool bits_same_trees(bits *b, uint32_t *nodes)
@@ -314,6 +365,11 @@ bool bits_same_trees(bits *b, uint32_t *nodes)
             if (!same_tree(b, &(planted){bucket, count, places[i], (rig_shape)(i % RIG_SHAPES), 100 + seed}))
                 return false;
             *nodes += count;
+        }
+        for (uint32_t i = 0; has_far(b) && i < (bucket == 4 || bucket == 8 ? N_FAR : 0); i++, seed++) {
+            if (!same_tree(b, &(planted){bucket, bucket, far_places[i], i ? RIG_BUSHY : RIG_DEEP, 100 + seed}))
+                return false;
+            *nodes += bucket;
         }
     }
     return true;

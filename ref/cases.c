@@ -12,9 +12,10 @@
 #define TOKENS STEP(0, 1, EMIT), STEP(31, 1, EMIT), STEP(32, 1, EMIT, .more = 1), STEP(64, 1, EMIT)
 #define SCORES STEP(63, 2, WIDE, SCORE), STEP(33, 1, SCORE)
 /* Trees of every bucket, as wide as it is and narrower, where the root or the drafts begin a chunk; and those that the step drafts itself,
- * with session memory of several slices, and where the cache ends. */
+ * with session memory of several slices, and where the cache ends. Far: where spans of attention begin. */
 #define TREE(n, at, nodes, of) {.tail = FR_TAIL_TREE, .tree = n, .pos = at, .count = nodes, .shape = RIG_##of}
 #define DRAFT(n, ...) {.tail = FR_TAIL_TREE, .tree = n, .drafted = true, .pos = __VA_ARGS__}
+#define FAR TREE(4, 509, 4, CHAIN), TREE(4, 1023, 4, BUSHY), STEP(506, 9, WIDE, EMIT), STEP(1024, 1, EMIT)
 #define TREES_2 TREE(2, 0, 2, CHAIN), TREE(2, 31, 2, CHAIN), TREE(2, 63, 1, STAR)
 #define TREES_4 TREE(4, 0, 4, BUSHY), TREE(4, 30, 4, CHAIN), TREE(4, 61, 3, STAR)
 #define TREES_8 TREE(8, 28, 8, DEEP), TREE(8, 62, 5, BUSHY)
@@ -111,7 +112,7 @@ const kernel_case kernel_cases[] = {
       .context = 4100},
      false,
      true,
-     {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, DRAFT(8, 50), DRAFT(32, 66, .memory = 1500), DRAFT(32, 4120), DRAFT(4, 0),
+     {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, FAR, DRAFT(8, 50), DRAFT(32, 66, .memory = 1500), DRAFT(32, 4120), DRAFT(4, 0),
       DRAFT(8, 33, .finished = FR_RUN_END)}},
     /* and those of GPUs: leaves in many lanes, fewer the wider the tree; matrices in several parts */
     {"tree.gpu",
@@ -129,11 +130,11 @@ const kernel_case kernel_cases[] = {
       .gpu_tiles = true},
      false,
      true,
-     {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, DRAFT(16, 61, .memory = 700)}},
+     {TREES_2, TREES_4, TREES_8, TREES_16, TREES_32, FAR, DRAFT(16, 61, .memory = 700)}},
     /* all layers in one dispatch */
     {"layers.q4_1",
      {.model = {.type = "q4_1", .dim = 320, .heads = 5, .kv_heads = 1, .head_dim = 64, .ffn = 352, .layers = 2},
-      .context = 256,
+      .context = 1088,
       .groups = 16},
      false,
      true,

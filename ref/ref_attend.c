@@ -4,7 +4,7 @@
 
 #include "ref/ref.h"
 
-enum { REF_CHUNK = 32, QUARTER = REF_CHUNK / 4, MOST_DIM = 256 };
+enum { REF_CHUNK = 32, REF_SPAN = 16 /* chunks */, QUARTER = REF_CHUNK / 4, MOST_DIM = 256 };
 
 static const double chunk_rounding = 32 * REF_ROUNDING; /* of a sum over a chunk, relative to the sum of magnitudes */
 
@@ -147,6 +147,31 @@ static chunk start(void)
     return c;
 }
 
+/* Chunks of a span, and the spans before it. */
+typedef struct folding {
+    chunk span, all;
+    uint32_t chunks;
+} folding;
+
+static folding start_folding(void)
+{
+    return (folding){.span = start(), .all = start()};
+}
+
+static void end_span(const ref_step *s, folding *f)
+{
+    fold_chunk(s, &f->all, &f->span);
+    f->span = start();
+}
+
+static void add_chunk(const ref_step *s, folding *f, const chunk *next)
+{
+    if (f->chunks && f->chunks % REF_SPAN == 0)
+        end_span(s, f);
+    fold_chunk(s, &f->span, next);
+    f->chunks++;
+}
+
 static ref_near divided(ref_near x, ref_near by)
 {
     const double quotient = fabs((double)x.v / (double)by.v);
@@ -173,15 +198,16 @@ void ref_merge(ref_step *s)
     const uint32_t dim = s->config->head_dim;
     for (uint32_t node = 0; node < ref_node_count(s); node++)
         for (uint32_t head = 0; head < s->config->n_heads; head++) {
-            chunk all = start();
+            folding f = start_folding();
             for (uint32_t c = 0; c * REF_CHUNK <= ref_position(s, node); c++) {
                 const size_t at = result_at(s, c, node, head);
                 chunk one = {.max = ref_work_was(s, s->shape->ml_at, 4 * at), .sum = {ref_work_was(s, s->shape->ml_at, 4 * at + 1), 0}};
                 for (uint32_t d = 0; d < dim; d++)
                     one.value[d] = (ref_near){ref_work_was(s, s->shape->part_at, at * dim + d), 0};
-                fold_chunk(s, &all, &one);
+                add_chunk(s, &f, &one);
             }
-            put_attention(s, node, head, &all);
+            end_span(s, &f);
+            put_attention(s, node, head, &f.all);
         }
 }
 
@@ -191,12 +217,13 @@ void ref_attend_stream(ref_step *s)
         return;
     for (uint32_t node = 0; node < ref_node_count(s); node++)
         for (uint32_t head = 0; head < s->config->n_heads; head++) {
-            chunk all = start();
+            folding f = start_folding();
             for (uint32_t first = 0; first <= ref_position(s, node); first += REF_CHUNK) {
                 chunk one;
                 attend_chunk(s, node, head, first, &one);
-                fold_chunk(s, &all, &one);
+                add_chunk(s, &f, &one);
             }
-            put_attention(s, node, head, &all);
+            end_span(s, &f);
+            put_attention(s, node, head, &f.all);
         }
 }

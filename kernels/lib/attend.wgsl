@@ -2,9 +2,7 @@
 // logical position, so the order of every sum is that of a linear decode whatever the node or the kernel (doc/reduction.md).
 const GROUP = HEADS / KV_HEADS;
 const QROWS = QNODES * GROUP;
-const CHUNK = 32u;
 const HD4 = HEAD_DIM / 4u;
-const LOWEST = -1e30;
 var<workgroup> query: array<vec4f, PADDED * HD4>; // row r: node r / GROUP of the tile, head r % GROUP of the group
 var<workgroup> score: array<vec4f, PADDED * 8u>;  // scores, then exponentials, of 32 positions
 var<private> kv_head: u32;

@@ -1,13 +1,12 @@
-// Attention of layers.wgsl in the order of attend_head.wgsl, in two parts: chunks, one for each 32 threads, whose keys and values are loaded before the
-// query is there; and folding what the chunks gave a head. Over one node (SPREAD) the chunks are spread over workgroups and their results go through
-// the exchange; of trees, which have more heads than that, a workgroup takes all chunks of one head of one node.
-const SPREAD = N == 1u;
-const SPLIT = WG / CHUNK; // chunks
-const CHUNK_WORDS = HEAD_DIM + 4u; // values, maximum, sum, nothing
-const OWN_K = HEAD_DIM / 4u; // in the inbox, vec4u: behind the query
+// Attention of layers.wgsl in the order of attend_head.wgsl. A workgroup takes a span of a head, 32 threads a chunk, for as many nodes as fall to it; keys
+// and values are loaded before the query is there. It folds the chunks. In a text of one span that is the result; else it goes through the exchange,
+// and others fold the spans.
+const QUERY = HEAD_DIM / 4u; // vec4u
+const OWN_K = N * QUERY;     // in the inbox: keys and values of this step behind the queries
 const OWN_V = OWN_K + N * HD8;
-const RESULTS = OWN_V + N * HD8; // [chunk][CHUNK_WORDS / 4]
-var<workgroup> chunk_ab: array<vec2f, (MOST_CHUNKS + CHUNK - 1u) / CHUNK * CHUNK>;
+const RESULTS = OWN_V + N * HD8; // [chunk, or span][RESULT_WORDS / 4]
+const RESULT_WORDS = HEAD_DIM + 4u; // values, maximum, sum, nothing
+var<workgroup> result_ab: array<vec2f, CHUNK>;
 
 // A key from dimension 8 j on. What lies behind its end is not used.
 fn load_key(cache: u32, slot: u32, j: u32) -> Eight {
@@ -50,31 +49,25 @@ fn values_of(v: Eight, node: u32, q: u32, n: u32, pos: u32, d8: u32) -> Eight {
                  own_or(v.g, node, q + 6u, n, pos, d8), own_or(v.h, node, q + 7u, n, pos, d8));
 }
 
-fn chunk_at(layer: u32, chunk: u32, head: u32) -> u32 { return CHUNKS_AT + ((chunk * LAYERS + layer) * HEADS + head) * CHUNK_WORDS; }
-fn put_result(layer: u32, chunk: u32, head: u32, k: u32, x: f32) {
-    if (SPREAD) {
-        hand_out(chunk_at(layer, chunk, head) + k, bitcast<u32>(x));
-    } else {
-        put(4u * RESULTS + chunk * CHUNK_WORDS + k, bitcast<u32>(x));
-    }
-}
+fn span_at(layer: u32, span: u32, node: u32, head: u32) -> u32 { return SPANS_AT + (((span * LAYERS + layer) * N + node) * HEADS + head) * RESULT_WORDS; }
+fn put_result(chunk: u32, k: u32, x: f32) { put(4u * RESULTS + chunk * RESULT_WORDS + k, bitcast<u32>(x)); }
 
-// Chunks `split` * SPLIT and after, up to `end`, of one head of one node. False: what they need did not come.
-fn attend_chunks(lid: u32, base: u32, layer: u32, nodes: u32, node: u32, head: u32, split: u32, end: u32, at: u32) -> bool {
+// A span of one head, of the nodes from node0 to `after`. `at`: of the layer in the exchange; `whole`: there is no other span. False: what it needs did
+// not come.
+fn attend_span(lid: u32, base: u32, layer: u32, nodes: u32, node0: u32, after: u32, head: u32, span: u32, at: u32, whole: bool) -> bool {
     let p = lid % CHUNK;
     let pos = node_slot(0u);
-    let n = node_position(node) + 1u;
     let kv_head = head / (HEADS / KV_HEADS);
     let cache = params[layer].kv + kv_head * CTX * HD8;
     let values = cache + KV_STRIDE;
     let last = max(pos, 1u) - 1u; // position in the cache; for those behind it something is loaded
     let b = p / 8u * 8u; // of the values, eight lanes take a quarter of the positions, eight dimensions each
-    var chunk = SPLIT * split + lid / CHUNK;
-    var k0 = load_key(cache, min(chunk * CHUNK + p, last), 0u);
-    var v0 = load_values(values, chunk * CHUNK + b, last, min(p % 8u, HD8 - 1u));
+    var first = (SPAN * span + lid / CHUNK) * CHUNK;
+    var k0 = load_key(cache, min(first + p, last), 0u);
+    var v0 = load_values(values, first + b, last, min(p % 8u, HD8 - 1u));
 
-    take(lid, at + QUERY_AT + node * Q_ROWS + head * HEAD_DIM, HEAD_DIM, 0u, HEAD_DIM, HEAD_DIM);
-    if (!SPREAD || SPLIT * CHUNK * (split + 1u) > pos) {
+    take(lid, at + QUERY_AT + node0 * Q_ROWS + head * HEAD_DIM, (after - node0) * HEAD_DIM, 0u, HEAD_DIM, Q_ROWS);
+    if ((span + 1u) * SPAN * CHUNK > pos) {
         let pairs = HEAD_DIM / 2u;
         take((lid + WG / 2u) % WG, at + KEY_AT + kv_head * pairs, nodes * pairs, 4u * OWN_K, pairs, KV_ROWS / 2u);
         take((lid + WG / 4u) % WG, at + VALUE_AT + kv_head * pairs, nodes * pairs, 4u * OWN_V, pairs, KV_ROWS / 2u);
@@ -82,123 +75,140 @@ fn attend_chunks(lid: u32, base: u32, layer: u32, nodes: u32, node: u32, head: u
     if (!arrived()) {
         return false;
     }
-    for (var c0 = SPLIT * split; c0 < end; c0 += SPLIT) {
-        chunk = c0 + lid / CHUNK;
-        let first = chunk * CHUNK;
-        if (c0 > SPLIT * split) {
-            k0 = load_key(cache, min(first + p, last), 0u);
-            v0 = load_values(values, first + b, last, min(p % 8u, HD8 - 1u));
-        }
-        let own = first + p >= pos;
-        let slot = slot_of(node, min(first + p, n - 1u));
-        var a = vec4f();
-        for (var j = 0u; j < HD8; j += 8u) {
-            var k = k0;
-            if (own) {
-                k = own_key(max(slot, pos) - pos, j);
-            } else if (j > 0u) {
-                k = load_key(cache, slot, j);
+    for (var node = node0; node < after; node++) {
+        let n = node_position(node) + 1u;
+        let chunks = min(max((n + CHUNK - 1u) / CHUNK, SPAN * span) - SPAN * span, SPAN); // that the node has of the span
+        for (var c0 = 0u; c0 < chunks; c0 += WG / CHUNK) {
+            let c = c0 + lid / CHUNK;
+            first = (SPAN * span + c) * CHUNK;
+            if (WG / CHUNK < SPAN && (c0 > 0u || node > node0)) {
+                k0 = load_key(cache, min(first + p, last), 0u);
+                v0 = load_values(values, first + b, last, min(p % 8u, HD8 - 1u));
             }
-            a = score(a, 0u, j, k);
-        }
-        let s = select(LOWEST, (a.x + a.y) + (a.z + a.w), first + p < n);
-        var largest = s;
-        for (var m = 1u; m < 32u; m <<= 1u) {
-            largest = max(largest, lend(lid, base, largest, p ^ m));
-        }
-        let e = exp(s - largest);
-        var l = lend(lid, base, e, p & 3u); // four sums over positions equal modulo 4
-        for (var j = 1u; j < 8u; j++) {
-            l += lend(lid, base, e, (p & 3u) + 4u * j);
-        }
-        l += lend(lid, base, l, p ^ 1u);
-        l += lend(lid, base, l, p ^ 2u);
-        let exists = first < n;
-        if (p < 4u && exists) {
-            put_result(layer, chunk, head, HEAD_DIM + p, select(select(0.0, l, p == 1u), largest, p == 0u));
-        }
-        for (var d0 = 0u; d0 < HD8; d0 += 8u) {
-            let d8 = min(d0 + p % 8u, HD8 - 1u);
-            var v = v0;
-            if (d0 > 0u) {
-                v = load_values(values, first + b, last, d8);
+            let own = first + p >= pos;
+            let slot = slot_of(node, min(first + p, n - 1u));
+            var a = vec4f();
+            for (var j = 0u; j < HD8; j += 8u) {
+                var k = k0;
+                if (own) {
+                    k = own_key(max(slot, pos) - pos, j);
+                } else if (j > 0u) {
+                    k = load_key(cache, slot, j);
+                }
+                a = score(a, (node - node0) * QUERY, j, k);
             }
-            v = values_of(v, node, first + b, n, pos, d8);
-            var o = Pair(vec4f(), vec4f());
-            o = weigh(o, lend(lid, base, e, b), v.a);
-            o = weigh(o, lend(lid, base, e, b + 1u), v.b);
-            o = weigh(o, lend(lid, base, e, b + 2u), v.c);
-            o = weigh(o, lend(lid, base, e, b + 3u), v.d);
-            o = weigh(o, lend(lid, base, e, b + 4u), v.e);
-            o = weigh(o, lend(lid, base, e, b + 5u), v.f);
-            o = weigh(o, lend(lid, base, e, b + 6u), v.g);
-            o = weigh(o, lend(lid, base, e, b + 7u), v.h);
-            for (var m = 8u; m < 32u; m <<= 1u) {
-                o = Pair(o.lo + lend4(lid, base, o.lo, p ^ m), o.hi + lend4(lid, base, o.hi, p ^ m));
+            let s = select(LOWEST, (a.x + a.y) + (a.z + a.w), first + p < n);
+            var largest = s;
+            for (var m = 1u; m < 32u; m <<= 1u) {
+                largest = max(largest, lend(lid, base, largest, p ^ m));
             }
-            if (d0 + p % 8u < HD8 && exists) { // each quarter of the lanes puts two of the eight
-                let two = select(select(o.lo.xy, o.lo.zw, b == 8u), select(o.hi.xy, o.hi.zw, b == 24u), b >= 16u);
-                put_result(layer, chunk, head, 8u * d8 + b / 4u, two.x);
-                put_result(layer, chunk, head, 8u * d8 + b / 4u + 1u, two.y);
+            let e = exp(s - largest);
+            var l = lend(lid, base, e, p & 3u); // four sums over positions equal modulo 4
+            for (var j = 1u; j < 8u; j++) {
+                l += lend(lid, base, e, (p & 3u) + 4u * j);
+            }
+            l += lend(lid, base, l, p ^ 1u);
+            l += lend(lid, base, l, p ^ 2u);
+            let exists = first < n;
+            if (p < 2u && exists) {
+                put_result(c, HEAD_DIM + p, select(l, largest, p == 0u));
+            }
+            for (var d0 = 0u; d0 < HD8; d0 += 8u) {
+                let d8 = min(d0 + p % 8u, HD8 - 1u);
+                var v = v0;
+                if (d0 > 0u) {
+                    v = load_values(values, first + b, last, d8);
+                }
+                v = values_of(v, node, first + b, n, pos, d8);
+                var o = Pair(vec4f(), vec4f());
+                o = weigh(o, lend(lid, base, e, b), v.a);
+                o = weigh(o, lend(lid, base, e, b + 1u), v.b);
+                o = weigh(o, lend(lid, base, e, b + 2u), v.c);
+                o = weigh(o, lend(lid, base, e, b + 3u), v.d);
+                o = weigh(o, lend(lid, base, e, b + 4u), v.e);
+                o = weigh(o, lend(lid, base, e, b + 5u), v.f);
+                o = weigh(o, lend(lid, base, e, b + 6u), v.g);
+                o = weigh(o, lend(lid, base, e, b + 7u), v.h);
+                for (var m = 8u; m < 32u; m <<= 1u) {
+                    o = Pair(o.lo + lend4(lid, base, o.lo, p ^ m), o.hi + lend4(lid, base, o.hi, p ^ m));
+                }
+                if (d0 + p % 8u < HD8 && exists) { // each quarter of the lanes puts two of the eight
+                    let two = select(select(o.lo.xy, o.lo.zw, b == 8u), select(o.hi.xy, o.hi.zw, b == 24u), b >= 16u);
+                    put_result(c, 8u * d8 + b / 4u, two.x);
+                    put_result(c, 8u * d8 + b / 4u + 1u, two.y);
+                }
             }
         }
+        workgroupBarrier();
+        if (whole) {
+            finish_head(lid, base, node, head, chunks, at);
+        } else if (chunks > 0u) {
+            let o = fold_results(lid, base, chunks);
+            let to = span_at(layer, span, node, head);
+            if (lid < QUERY) {
+                hand_out_words(to + 4u * lid, bitcast<vec4u>(o.values));
+            }
+            if (lid == QUERY) {
+                hand_out_words(to + HEAD_DIM, vec4u(bitcast<u32>(o.largest), bitcast<u32>(o.sum), 0u, 0u));
+            }
+        }
+        workgroupBarrier(); // what comes next goes into the inbox that others still read
     }
-    workgroupBarrier(); // what comes next goes into the inbox that others still read
     return true;
 }
 
 struct Folded {
+    largest: f32,
     sum: f32,
     values: vec4f,
 }
 fn fold(o: Folded, c: u32, d4: u32) -> Folded {
-    let ab = chunk_ab[c];
-    let at = RESULTS + c * (CHUNK_WORDS / 4u);
-    let l = bitcast<f32>(inbox[at + HEAD_DIM / 4u].y);
-    return Folded(fma(o.sum, ab.x, l * ab.y), fma(o.values, vec4f(ab.x), bitcast<vec4f>(inbox[at + d4]) * ab.y));
+    let ab = result_ab[c];
+    let at = RESULTS + c * (RESULT_WORDS / 4u);
+    let l = bitcast<f32>(inbox[at + QUERY].y);
+    return Folded(o.largest, fma(o.sum, ab.x, l * ab.y), fma(o.values, vec4f(ab.x), bitcast<vec4f>(inbox[at + d4]) * ab.y));
 }
-// Largest score up to each chunk, for the first 32 threads.
-fn fold_maxima(lid: u32, base: u32, chunks: u32) {
+// Folds what is in the inbox, up to 32 chunks or spans. A thread below QUERY has four of the values.
+fn fold_results(lid: u32, base: u32, count: u32) -> Folded {
     let p = lid & 31u;
-    var so_far = LOWEST;
-    for (var c0 = 0u; c0 < chunks; c0 += CHUNK) {
-        let mc = bitcast<f32>(inbox[RESULTS + min(c0 + p, chunks - 1u) * (CHUNK_WORDS / 4u) + HEAD_DIM / 4u].x);
-        var after = max(so_far, mc);
-        for (var k = 1u; k < CHUNK; k <<= 1u) {
-            after = max(after, lend(lid, base, after, max(p, k) - k)); // the first one's is among those before anyway
-        }
-        let before = select(so_far, lend(lid, base, after, max(p, 1u) - 1u), p > 0u);
-        if (lid < CHUNK) {
-            chunk_ab[c0 + p] = vec2f(exp(before - after), exp(mc - after));
-        }
-        so_far = lend(lid, base, after, CHUNK - 1u);
+    let mc = bitcast<f32>(inbox[RESULTS + min(p, count - 1u) * (RESULT_WORDS / 4u) + QUERY].x);
+    var after = max(LOWEST, mc); // the largest up to each
+    for (var k = 1u; k < CHUNK; k <<= 1u) {
+        after = max(after, lend(lid, base, after, max(p, k) - k)); // the first one's is among those before anyway
     }
-}
-// What the chunks of a head gave, quantised. They are in the inbox, or on their way to it.
-fn fold_chunks(lid: u32, base: u32, layer: u32, node: u32, head: u32, at: u32) -> bool {
-    let chunks = node_position(node) / CHUNK + 1u;
-    if (SPREAD) {
-        take(lid, chunk_at(layer, 0u, head), chunks * CHUNK_WORDS, 4u * RESULTS, CHUNK_WORDS, LAYERS * HEADS * CHUNK_WORDS);
+    let before = select(LOWEST, lend(lid, base, after, max(p, 1u) - 1u), p > 0u);
+    if (lid < CHUNK) {
+        result_ab[p] = vec2f(exp(before - after), exp(mc - after));
     }
-    if (!arrived()) {
-        return false;
-    }
-    fold_maxima(lid, base, chunks);
     workgroupBarrier();
-    var o = Folded(0.0, vec4f());
-    let d4 = min(lid, HEAD_DIM / 4u - 1u);
-    if (lid < HEAD_DIM / 4u) {
+    let d4 = min(lid, QUERY - 1u);
+    var o = Folded(lend(lid, base, after, CHUNK - 1u), 0.0, vec4f());
+    if (lid <= QUERY) {
         var c = 0u;
-        for (; c + 4u <= chunks; c += 4u) { // written out, so that loads don't wait for sums
+        for (; c + 4u <= count; c += 4u) { // written out, so that loads don't wait for sums
             o = fold(fold(fold(fold(o, c, d4), c + 1u, d4), c + 2u, d4), c + 3u, d4);
         }
-        for (; c < chunks; c++) {
+        for (; c < count; c++) {
             o = fold(o, c, d4);
         }
     }
+    return o;
+}
+// What the results in the inbox make of a head, quantised.
+fn finish_head(lid: u32, base: u32, node: u32, head: u32, count: u32, at: u32) {
+    let o = fold_results(lid, base, count);
     let value = o.values / o.sum;
     let block = (node * HEADS + head) * (HEAD_DIM / 32u) + lid / 8u;
-    publish(lid, base, value, value, select(SKIP, (at + ATTENDED_AT + block * BLOCK_WORDS) / 4u, lid < HEAD_DIM / 4u));
+    publish(lid, base, value, value, select(SKIP, (at + ATTENDED_AT + block * BLOCK_WORDS) / 4u, lid < QUERY));
+}
+// The same from the spans in the exchange.
+fn fold_spans(lid: u32, base: u32, layer: u32, node: u32, head: u32, at: u32) -> bool {
+    let spans = node_position(node) / (SPAN * CHUNK) + 1u;
+    take(lid, span_at(layer, 0u, node, head), spans * RESULT_WORDS, 4u * RESULTS, RESULT_WORDS, LAYERS * N * HEADS * RESULT_WORDS);
+    if (!arrived()) {
+        return false;
+    }
+    finish_head(lid, base, node, head, spans, at);
     workgroupBarrier(); // as above
     return true;
 }

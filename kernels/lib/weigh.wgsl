@@ -1,7 +1,5 @@
 // Decode attention by 32 threads a chunk (attend_head, layers_attend): words of eight f16, and sums of weighted values.
 const HD8 = HEAD_DIM / 8u;
-const CHUNK = 32u;
-const LOWEST = -1e30;
 
 fn unpack_lo(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.x), unpack2x16float(w.y)); }
 fn unpack_hi(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.z), unpack2x16float(w.w)); }

@@ -637,7 +637,7 @@ static const command_list *body_of(fr_forward *f, bucket *b, uint32_t nodes, fr_
     command *layers = &b->whole.items[b->whole.count - 1], *begin = layers - 1;
     const fr_all_layers *a = fr_kernel_all_layers(b->kernels, f->weights);
     layers->x = f->most_groups < a->most_groups ? f->most_groups : a->most_groups;
-    begin->x = over(a->words + over(positions, FR_CHUNK) * a->chunk_words, 4 * 256);
+    begin->x = over(fr_all_layers_words(a, positions), 4 * 256);
     return &b->whole;
 }
 

@@ -55,21 +55,31 @@ static uint32_t exchange_words(const fr_config *c, uint32_t nodes)
     return nodes * (block * (2 * c->dim + c->ffn_dim + attended) / FR_BLOCK + attended + kv);
 }
 
-/* Words of the exchange for each chunk of the context, of all layers; of steps over one node, others have none (lib/layers_attend). */
-static uint32_t chunk_words(const fr_config *c)
+/* Words of the exchange for each span of attention, of all layers (lib/layers_attend). */
+static uint32_t span_words(const fr_config *c, uint32_t nodes)
 {
-    return c->n_layers * c->n_heads * (c->head_dim + 4);
+    return c->n_layers * nodes * c->n_heads * (c->head_dim + 4);
+}
+
+/* Of a context; the only span of a short one is not handed on. */
+static uint32_t spans_of(uint32_t positions)
+{
+    const uint32_t spans = over(positions, FR_SPAN * FR_CHUNK);
+    return spans > 1 ? spans : 0;
+}
+
+uint32_t fr_all_layers_words(const fr_all_layers *a, uint32_t positions)
+{
+    return a->words + spans_of(positions) * a->span_words;
 }
 
 /* Words for the widest step, or the longest context, that get along with 64 MiB. */
 static uint32_t exchange_size(const fr_config *c, uint32_t context)
 {
-    const uint64_t most = 16 << 20, chunks = (context < MOST_WHOLE ? context : MOST_WHOLE) / FR_CHUNK;
-    uint32_t n = FR_WHOLE_NODES;
-    while (n > 1 && 4 + (uint64_t)c->n_layers * exchange_words(c, n) > most)
-        n /= 2;
-    const uint64_t one = 4 + c->n_layers * (uint64_t)exchange_words(c, 1) + chunks * chunk_words(c);
-    const uint64_t wide = 4 + (uint64_t)c->n_layers * exchange_words(c, n), words = one > wide ? one : wide;
+    const uint64_t most = 16 << 20, spans = spans_of(context < MOST_WHOLE ? context : MOST_WHOLE);
+    uint64_t words = most + 1;
+    for (uint32_t n = FR_WHOLE_NODES; n && words > most; n /= 2)
+        words = 4 + (uint64_t)c->n_layers * exchange_words(c, n) + spans * span_words(c, n);
     return (uint32_t)(words < most ? words : most);
 }
 
@@ -366,11 +376,11 @@ uint32_t fr_attention_split_bytes(const fr_config *c, uint32_t threads)
     return rows * c->head_dim * 4 /* query */ + rows * FR_CHUNK * 4 /* score */ + threads * 16 /* part */;
 }
 
-uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes)
+uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes, uint32_t context)
 {
-    const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), padded = over(rows, 4) * 4;
-    return padded * c->head_dim * 4 /* query */ + padded * FR_CHUNK * 4 /* score */ + rows * c->head_dim * 4 /* val */ +
-           rows * 16 /* running */;
+    const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), padded = over(rows, 4) * 4, spans = context > FR_SPAN * FR_CHUNK ? 2 : 1;
+    return padded * c->head_dim * 4 /* query */ + padded * FR_CHUNK * 4 /* score */ + spans * rows * c->head_dim * 4 /* val */ +
+           spans * rows * 16 /* running */;
 }
 
 /* False with the error if even the smallest workgroup needs more than the adapter has. */
@@ -396,7 +406,7 @@ static uint32_t stream_nodes(const fr_kernel_set *k)
     nodes = nodes && !k->tree ? nodes : 1; /* rows that are worked on together share their ancestors' places */
     while (nodes & (nodes - 1))
         nodes--; /* a power of two divides every bucket */
-    while (nodes > 1 && (nodes > k->nodes || fr_attention_stream_bytes(k->config, nodes) > room))
+    while (nodes > 1 && (nodes > k->nodes || fr_attention_stream_bytes(k->config, nodes, k->shape->context) > room))
         nodes /= 2;
     return nodes;
 }
@@ -405,11 +415,12 @@ static uint32_t stream_nodes(const fr_kernel_set *k)
  * made for it. */
 static uint32_t whole_chunks(const fr_kernel_set *k)
 {
-    const uint32_t head_dim = k->config->head_dim, chunk = 16 + head_dim * 4, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
-    uint32_t n = 64;
-    while (n > FR_CHUNK && n * chunk + head_dim * 4 > room)
-        n -= FR_CHUNK; /* maxima are folded 32 at a time */
-    return has_lanes(k, FR_CHUNK) && head_dim % FR_BLOCK == 0 && n * chunk + head_dim * 4 <= room ? n : 0;
+    const uint32_t head_dim = k->config->head_dim, chunk = 16 + head_dim * 4, span = FR_SPAN * chunk + 4,
+                   room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
+    uint32_t spans = 4;
+    while (spans > 2 && spans * span + head_dim * 4 > room)
+        spans -= 2; /* maxima are folded 32 chunks at a time */
+    return has_lanes(k, FR_CHUNK) && head_dim % FR_BLOCK == 0 && spans * span + head_dim * 4 <= room ? spans * FR_SPAN : 0;
 }
 
 const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
@@ -424,12 +435,13 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     if (!a->split) {
         const uint32_t threads = l->is_cpu ? 4 : 64; /* one SIMD group of SwiftShader: barriers switch between none */
         a->tile_nodes = stream_nodes(k);
-        if (!attention_fits(k, fr_attention_stream_bytes(k->config, a->tile_nodes), e))
+        if (!attention_fits(k, fr_attention_stream_bytes(k->config, a->tile_nodes, k->shape->context), e))
             return NULL;
         common(&b, k, threads, has_lanes(k, 8));
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "QNODES", a->tile_nodes);
         fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
+        fr_kernel_piece(&b, "lib/chunks");
         fr_kernel_piece(&b, "lib/attend");
         fr_kernel_piece(&b, "lib/attend_rows");
         fr_kernel_piece(&b, "lib/online");
@@ -443,6 +455,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
         common(&b, k, l->threads < 512 ? 256 : 512, true);
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "MOST_CHUNKS", most);
+        fr_kernel_piece(&b, "lib/chunks");
         fr_kernel_piece(&b, "lib/weigh");
         add_quantise(&b, k, FR_ACT);
         a->whole = fr_kernel_build(&b, k->gpu, "attend_head", FR_READS_STATE);
@@ -452,12 +465,13 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
         return NULL;
     common(&b, k, threads, false);
     fr_kernel_piece(&b, "lib/state_read");
+    fr_kernel_piece(&b, "lib/chunks");
     fr_kernel_piece(&b, "lib/attend");
     fr_kernel_piece(&b, "lib/attend_row");
     a->attend = fr_kernel_build(&b, k->gpu, "attend_split", FR_READS_STATE);
     a->merge_blocks = 2;
     common(&b, k, a->merge_blocks * FR_BLOCK / 4, has_lanes(k, 8));
-    fr_kernel_u32(&b, "CHUNK", FR_CHUNK);
+    fr_kernel_piece(&b, "lib/chunks");
     fr_kernel_piece(&b, "lib/state_read");
     fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
     fr_kernel_piece(&b, "lib/online");
@@ -497,7 +511,7 @@ static void common_to_layers(fr_kernel *b, const fr_kernel_set *k, uint32_t thre
 typedef struct all_sizes {
     uint32_t threads; /* a workgroup */
     uint32_t inbox;   /* vec4u */
-    uint32_t chunks;  /* of the longest context; 0: there is no room for any */
+    uint32_t spans;   /* of the longest context; 0: there is no room for any */
 } all_sizes;
 
 /* The longest context that exchange and workgroup memory have room for. */
@@ -509,12 +523,12 @@ static all_sizes size_all_layers(const fr_kernel_set *k, const fr_all_layers *a)
     all_sizes z = {.threads = l->is_cpu ? 128 : l->threads < 512 ? 256 : 512}; /* 16 for each of FR_WHOLE_NODES at least */
     const uint32_t swap = has_lanes(k, FR_CHUNK) ? 0 : z.threads * 16,
                    products = n * larger(c->dim * FR_ACT_FINE, widest * FR_ACT) / FR_BLOCK;
-    for (z.chunks = k->shape->context < MOST_WHOLE ? k->shape->context / FR_CHUNK : MOST_WHOLE / FR_CHUNK; z.chunks; z.chunks--) {
-        z.inbox = larger(products, c->head_dim / 4 + 2 * n * c->head_dim / 8 + z.chunks * (c->head_dim + 4) / 4);
-        const uint32_t bytes = z.inbox * 16 + 16 * n * 16 + n * 4 + 16 + over(z.chunks, FR_CHUNK) * FR_CHUNK * 8 + swap;
-        if (bytes <= l->workgroup_bytes && a->words + z.chunks * a->chunk_words <= k->shape->exchange_size)
-            break;
-    }
+    z.inbox = larger(products, n * c->head_dim / 4 + 2 * n * c->head_dim / 8 + FR_SPAN * (c->head_dim + 4) / 4);
+    const uint32_t bytes = z.inbox * 16 + 16 * n * 16 + n * 4 + 16 + FR_CHUNK * 8 + swap, context = k->shape->context;
+    if (bytes <= l->workgroup_bytes)
+        z.spans = over(context < MOST_WHOLE ? context : MOST_WHOLE, FR_SPAN * FR_CHUNK);
+    while (z.spans && fr_all_layers_words(a, z.spans * FR_SPAN * FR_CHUNK) > k->shape->exchange_size)
+        z.spans--;
     return z;
 }
 
@@ -525,7 +539,7 @@ static fr_pipeline *build_all_layers(fr_kernel_set *k, const fr_layer *y, all_si
     fr_kernel b;
     common_to_layers(&b, k, z.threads, lanes);
     fr_kernel_u32(&b, "INBOX", z.inbox);
-    fr_kernel_u32(&b, "MOST_CHUNKS", z.chunks);
+    fr_kernel_u32(&b, "MOST_SPANS", z.spans);
     fr_kernel_u32(&b, "TRIES", fr_gpu_get_limits(k->gpu)->is_cpu ? CPU_TRIES : TRIES);
     shape_constants(&b, "X", &y->gate);
     shape_constants(&b, "A", &y->o);
@@ -543,6 +557,7 @@ static fr_pipeline *build_all_layers(fr_kernel_set *k, const fr_layer *y, all_si
     fr_kernel_piece(&b, "lib/exchange");
     fr_kernel_piece(&b, "lib/codes");
     fr_kernel_piece(&b, "lib/layers_products");
+    fr_kernel_piece(&b, "lib/chunks");
     fr_kernel_piece(&b, "lib/weigh");
     fr_kernel_piece(&b, "lib/layers_attend");
     return fr_kernel_build(&b, k->gpu, "layers", FR_ALL_LAYERS);
@@ -556,9 +571,9 @@ const fr_all_layers *fr_kernel_all_layers(fr_kernel_set *k, const fr_weights *w)
     if (a->layers || !k->shape->exchange_size || n > FR_WHOLE_NODES)
         return a->layers ? a : NULL;
     a->words = 4 + c->n_layers * exchange_words(c, n);
-    a->chunk_words = n > 1 ? 0 : chunk_words(c);
+    a->span_words = span_words(c, n);
     const all_sizes z = size_all_layers(k, a);
-    if (!z.chunks)
+    if (!z.spans)
         return NULL;
     fr_kernel b;
     common_to_layers(&b, k, 256, false);
@@ -568,9 +583,9 @@ const fr_all_layers *fr_kernel_all_layers(fr_kernel_set *k, const fr_weights *w)
         return NULL;
     fr_pipeline_optional(a->begin);
     fr_pipeline_optional(a->layers);
-    a->positions = z.chunks * FR_CHUNK;
-    a->most_groups = over(heads + 2 * c->n_kv_heads * c->head_dim, 64) + c->n_heads * (n > 1 ? n : over(z.chunks, z.threads / FR_CHUNK)) +
-                     c->dim / FR_BLOCK + c->ffn_dim / FR_BLOCK;
+    a->positions = z.spans * FR_SPAN * FR_CHUNK;
+    a->most_groups = over(heads + 2 * c->n_kv_heads * c->head_dim, 64) + c->n_heads * z.spans * n + c->dim / FR_BLOCK +
+                     c->ffn_dim / FR_BLOCK;
     return a;
 }
 

@@ -9,9 +9,11 @@
 /* vec4u of a quantised block (kernels/lib/act.wgsl): x, the residual, has fine codes as well, for consumers that need them. */
 enum { FR_ACT = 3, FR_ACT_FINE = 5 };
 
+/* Part of the order of sums, as in lib/chunks.wgsl. */
 enum {
-    FR_CHUNK = 32
-}; /* positions of an attention chunk, and slots of a block of keys: part of the order of sums; lib/attend.wgsl's CHUNK */
+    FR_CHUNK = 32, /* positions of a chunk of attention, and slots of a block of keys */
+    FR_SPAN = 16   /* chunks */
+};
 
 /* Sizes, and where things lie in the act and work buffers (in vec4 elements). */
 typedef struct fr_shape {
@@ -45,17 +47,20 @@ typedef struct fr_attention {
 
 /* Workgroup memory of attend_split and attend_stream in bytes: every workgroup variable of the kernel and its pieces. */
 uint32_t fr_attention_split_bytes(const fr_config *, uint32_t threads);
-uint32_t fr_attention_stream_bytes(const fr_config *, uint32_t nodes);
+uint32_t fr_attention_stream_bytes(const fr_config *, uint32_t nodes, uint32_t context);
 
 enum { FR_WHOLE_NODES = 8 }; /* most nodes of a step whose layers are one dispatch */
 
 /* All layers of a step in one dispatch (layers.wgsl), and what has to run before it. */
 typedef struct fr_all_layers {
     fr_pipeline *begin, *layers;
-    uint32_t words, chunk_words; /* of the exchange that begin empties: with no context, and more for each chunk of it */
+    uint32_t words, span_words; /* of the exchange: without spans of attention, and more for each (fr_all_layers_words) */
     uint32_t most_groups;   /* workgroups that find something to do */
     uint32_t positions;     /* of the longest context that it takes */
 } fr_all_layers;
+
+/* Words of the exchange that begin empties for so many positions. */
+uint32_t fr_all_layers_words(const fr_all_layers *, uint32_t positions);
 
 typedef struct fr_kernel_set fr_kernel_set;
 /* `tree`: nodes are a tree of drafts, not a chain. */
