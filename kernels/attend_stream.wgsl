@@ -2,7 +2,7 @@
 // attend_split and merge. Grid (kv heads, nodes / QNODES).
 const TOKS = QNODES;
 const QBLOCKS = GROUP * HEAD_DIM / 32u;
-const SPANS = 1u + u32(CTX > SPAN * CHUNK); // kept: the one that grows, and what those before it gave
+const SPANS = select(1u, 2u, CTX > SPAN * CHUNK); // kept: the one that grows, and what those before it gave
 var<workgroup> val: array<vec4f, SPANS * QROWS * HD4>; // values so far: [head of group][dimension / 4][node]
 var<workgroup> running: array<Online, SPANS * QROWS>;
 var<private> several_spans: bool;
@@ -52,7 +52,8 @@ fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_i
     kv_head = group.x;
     let end = node_position(min(tile0 + QNODES, nodes) - 1u) + 1u;
     load_queries(lid);
-    several_spans = SPANS > 1u && end > SPAN * CHUNK;
+    let several = SPANS > 1u && end > SPAN * CHUNK;
+    several_spans = several;
     for (var i = lid; i < SPANS * QROWS * HD4; i += WG) {
         val[i] = vec4f();
     }
@@ -85,7 +86,7 @@ fn attend_stream(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_i
             fold(r + 3u, d4, o[3]);
         }
         workgroupBarrier();
-        if (several_spans && (first + CHUNK >= end || (first / CHUNK + 1u) % SPAN == 0u)) {
+        if (several && (first + CHUNK >= end || (first / CHUNK + 1u) % SPAN == 0u)) {
             fold_span(lid);
         }
     }

@@ -232,12 +232,14 @@ bool bits_same_prompt(bits *b)
             if (!same_node(b, what, node, b->nodes + (pos + node) * bits_words(r)))
                 return false;
     }
+    memcpy(b->single.words, b->text.words, 4 * b->text.n); /* its logits are of the last token */
+    if (!(same_logits(b, "a prompt", widths[sizeof widths / sizeof *widths - 1] - 1, rig_head_tiles(r, bucket, FR_TAIL_SCORE)) &&
+          same_slots(b, "a prompt", BITS_TEXT)))
+        return false;
     for (uint32_t i = 0; has_far(b) && i < N_FAR; i++)
         if (!far_prompt(b, far_places[i]))
             return false;
-    memcpy(b->single.words, b->text.words, 4 * b->text.n); /* its logits are of the last token */
-    return same_logits(b, "a prompt", widths[sizeof widths / sizeof *widths - 1] - 1, rig_head_tiles(r, bucket, FR_TAIL_SCORE)) &&
-           same_slots(b, "a prompt", BITS_TEXT);
+    return true;
 }
 
 /* ---- trees ---- */
