@@ -65,16 +65,16 @@ fn publish(lid: u32, base: u32, x: vec4f, y: vec4f, at: u32) {
     var square = quad_square(x);
     var largest = quad_max(y);
     for (var m = 1u; m < 8u; m <<= 1u) {
-        largest = max(largest, lend(lid, base, largest, (lid & 31u) ^ m));
-        square += lend(lid, base, square, (lid & 31u) ^ m);
+        largest = max(largest, swap(lid, base, largest, m));
+        square += swap(lid, base, square, m);
     }
     let codes = put_codes(at, e, y, largest);
-    var sum = vec4f(vec2f(codes), 0.0, 0.0);
+    var sum = vec2f(codes);
     for (var m = 1u; m < 8u; m <<= 1u) {
-        sum += lend4(lid, base, sum, (lid & 31u) ^ m);
+        sum += swap2(lid, base, sum, m);
     }
     if (e == 0u) {
-        put_scale(at, largest, vec2i(sum.xy), square);
+        put_scale(at, largest, vec2i(sum), square);
     }
 }
 

@@ -19,36 +19,18 @@ fn hand_out_words(at: u32, words: vec4u) {
 // Takes `count` words from `at` on into the inbox at word `to`; of each `whole` words the first `used`. Every thread of the workgroup calls it,
 // and arrived() after it.
 fn take(lid: u32, at: u32, count: u32, to: u32, used: u32, whole: u32) {
-    for (var i = lid; i < count; i += 4u * WG) {
-        let many = i + WG < count;
-        let b = i + WG;
-        let c = b + WG;
-        let d = c + WG;
+    for (var i = lid; i < count; i += 2u * WG) {
+        let k = i + WG;
+        let here = at + i / used * whole + i % used;
+        let there = select(here, at + k / used * whole + k % used, k < count);
         var tries = 0u;
         loop {
-            let w = atomicLoad(&exchange[at + i / used * whole + i % used]);
-            var x = 0u;
-            var y = 0u;
-            var z = 0u;
-            if (many) { // all under way at once
-                x = atomicLoad(&exchange[at + b / used * whole + b % used]);
-                if (c < count) {
-                    y = atomicLoad(&exchange[at + c / used * whole + c % used]);
-                }
-                if (d < count) {
-                    z = atomicLoad(&exchange[at + d / used * whole + d % used]);
-                }
-            }
-            if (w != EMPTY && x != EMPTY && y != EMPTY && z != EMPTY) {
-                put(to + i, w);
-                if (many) {
-                    put(to + b, x);
-                    if (c < count) {
-                        put(to + c, y);
-                    }
-                    if (d < count) {
-                        put(to + d, z);
-                    }
+            let a = atomicLoad(&exchange[here]); // both under way at once
+            let b = atomicLoad(&exchange[there]);
+            if (a != EMPTY && b != EMPTY) {
+                put(to + i, a);
+                if (k < count) {
+                    put(to + k, b);
                 }
                 break;
             }

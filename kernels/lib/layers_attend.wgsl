@@ -6,7 +6,6 @@ const OWN_K = N * QUERY;     // in the inbox: keys and values of this step behin
 const OWN_V = OWN_K + N * HD8;
 const RESULTS = OWN_V + N * HD8; // [chunk, or span][RESULT_WORDS / 4]
 const RESULT_WORDS = HEAD_DIM + 4u; // values, maximum, sum, nothing
-var<workgroup> result_ab: array<vec2f, CHUNK>;
 
 // A key from dimension 8 j on. What lies behind its end is not used.
 fn load_key(cache: u32, slot: u32, j: u32) -> Eight {
@@ -100,15 +99,15 @@ fn attend_span(lid: u32, base: u32, layer: u32, nodes: u32, node0: u32, after: u
             let s = select(LOWEST, (a.x + a.y) + (a.z + a.w), first + p < n);
             var largest = s;
             for (var m = 1u; m < 32u; m <<= 1u) {
-                largest = max(largest, lend(lid, base, largest, p ^ m));
+                largest = max(largest, swap(lid, base, largest, m));
             }
             let e = exp(s - largest);
             var l = lend(lid, base, e, p & 3u); // four sums over positions equal modulo 4
             for (var j = 1u; j < 8u; j++) {
                 l += lend(lid, base, e, (p & 3u) + 4u * j);
             }
-            l += lend(lid, base, l, p ^ 1u);
-            l += lend(lid, base, l, p ^ 2u);
+            l += swap(lid, base, l, 1u);
+            l += swap(lid, base, l, 2u);
             let exists = first < n;
             if (p < 2u && exists) {
                 put_result(c, HEAD_DIM + p, select(l, largest, p == 0u));
@@ -129,11 +128,12 @@ fn attend_span(lid: u32, base: u32, layer: u32, nodes: u32, node0: u32, after: u
                 o = weigh(o, lend(lid, base, e, b + 5u), v.f);
                 o = weigh(o, lend(lid, base, e, b + 6u), v.g);
                 o = weigh(o, lend(lid, base, e, b + 7u), v.h);
-                for (var m = 8u; m < 32u; m <<= 1u) {
-                    o = Pair(o.lo + lend4(lid, base, o.lo, p ^ m), o.hi + lend4(lid, base, o.hi, p ^ m));
-                }
-                if (d0 + p % 8u < HD8 && exists) { // each quarter of the lanes puts two of the eight
-                    let two = select(select(o.lo.xy, o.lo.zw, b == 8u), select(o.hi.xy, o.hi.zw, b == 24u), b >= 16u);
+                let odd = (b & 8u) != 0u; // quarters of the positions are added, and each lane goes on with half of what it had, two of the eight in the end
+                let half = select(vec4f(o.lo.xy, o.hi.xy), vec4f(o.lo.zw, o.hi.zw), odd) +
+                           swap4(lid, base, select(vec4f(o.lo.zw, o.hi.zw), vec4f(o.lo.xy, o.hi.xy), odd), 8u);
+                let late = (b & 16u) != 0u;
+                let two = select(half.xy, half.zw, late) + swap2(lid, base, select(half.zw, half.xy, late), 16u);
+                if (d0 + p % 8u < HD8 && exists) {
                     put_result(c, 8u * d8 + b / 4u, two.x);
                     put_result(c, 8u * d8 + b / 4u + 1u, two.y);
                 }
@@ -143,7 +143,7 @@ fn attend_span(lid: u32, base: u32, layer: u32, nodes: u32, node0: u32, after: u
         if (whole) {
             finish_head(lid, base, node, head, chunks, at);
         } else if (chunks > 0u) {
-            let o = fold_results(lid, base, chunks);
+            let o = fold_results(lid, chunks);
             let to = span_at(layer, span, node, head);
             if (lid < QUERY) {
                 hand_out_words(to + 4u * lid, bitcast<vec4u>(o.values));
@@ -162,41 +162,25 @@ struct Folded {
     sum: f32,
     values: vec4f,
 }
-fn fold(o: Folded, c: u32, d4: u32) -> Folded {
-    let ab = result_ab[c];
-    let at = RESULTS + c * (RESULT_WORDS / 4u);
-    let l = bitcast<f32>(inbox[at + QUERY].y);
-    return Folded(o.largest, fma(o.sum, ab.x, l * ab.y), fma(o.values, vec4f(ab.x), bitcast<vec4f>(inbox[at + d4]) * ab.y));
-}
-// Folds what is in the inbox, up to 32 chunks or spans. A thread below QUERY has four of the values.
-fn fold_results(lid: u32, base: u32, count: u32) -> Folded {
-    let p = lid & 31u;
-    let mc = bitcast<f32>(inbox[RESULTS + min(p, count - 1u) * (RESULT_WORDS / 4u) + QUERY].x);
-    var after = max(LOWEST, mc); // the largest up to each
-    for (var k = 1u; k < CHUNK; k <<= 1u) {
-        after = max(after, lend(lid, base, after, max(p, k) - k)); // the first one's is among those before anyway
-    }
-    let before = select(LOWEST, lend(lid, base, after, max(p, 1u) - 1u), p > 0u);
-    if (lid < CHUNK) {
-        result_ab[p] = vec2f(exp(before - after), exp(mc - after));
-    }
-    workgroupBarrier();
-    let d4 = min(lid, QUERY - 1u);
-    var o = Folded(lend(lid, base, after, CHUNK - 1u), 0.0, vec4f());
+// Folds what is in the inbox. A thread below QUERY has four of the values, one more the sum.
+fn fold_results(lid: u32, count: u32) -> Folded {
+    var o = Folded(LOWEST, 0.0, vec4f());
     if (lid <= QUERY) {
-        var c = 0u;
-        for (; c + 4u <= count; c += 4u) { // written out, so that loads don't wait for sums
-            o = fold(fold(fold(fold(o, c, d4), c + 1u, d4), c + 2u, d4), c + 3u, d4);
-        }
-        for (; c < count; c++) {
-            o = fold(o, c, d4);
+        for (var c = 0u; c < count; c++) {
+            let at = RESULTS + c * (RESULT_WORDS / 4u);
+            let next = bitcast<vec4f>(inbox[at + QUERY]);
+            let values = bitcast<vec4f>(inbox[at + min(lid, QUERY - 1u)]);
+            let after = max(o.largest, next.x);
+            let a = exp(o.largest - after);
+            let b = exp(next.x - after);
+            o = Folded(after, fma(o.sum, a, next.y * b), fma(o.values, vec4f(a), values * b));
         }
     }
     return o;
 }
 // What the results in the inbox make of a head, quantised.
 fn finish_head(lid: u32, base: u32, node: u32, head: u32, count: u32, at: u32) {
-    let o = fold_results(lid, base, count);
+    let o = fold_results(lid, count);
     let value = o.values / o.sum;
     let block = (node * HEADS + head) * (HEAD_DIM / 32u) + lid / 8u;
     publish(lid, base, value, value, select(SKIP, (at + ATTENDED_AT + block * BLOCK_WORDS) / 4u, lid < QUERY));

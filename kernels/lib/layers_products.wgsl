@@ -134,9 +134,9 @@ fn lanes_sum(lid: u32, base: u32, lanes: u32, of_lane: vec4f) -> vec4f {
     var sum = of_lane;
     for (var m = 1u; m < lanes; m <<= 1u) {
         if (EACH == 1u) {
-            sum.x += lend(lid, base, sum.x, (lid & 31u) ^ m);
+            sum.x += swap(lid, base, sum.x, m);
         } else {
-            sum += lend4(lid, base, sum, (lid & 31u) ^ m);
+            sum += swap4(lid, base, sum, m);
         }
     }
     return sum;
@@ -151,7 +151,7 @@ fn find_factors(lid: u32, base: u32, nodes: u32) {
         s += select(0.0, bitcast<f32>(inbox[(node * FROM_X.blocks + min(b, FROM_X.blocks - 1u)) * 5u + 2u].z), b < FROM_X.blocks);
     }
     for (var m = 1u; m < 16u; m <<= 1u) {
-        s += lend(lid, base, s, (lid & 31u) ^ m);
+        s += swap(lid, base, s, m);
     }
     if (lid < 16u * nodes && lid % 16u == 0u) {
         rms_factors[node] = inverseSqrt(fma(s, INV_DIM, EPS));

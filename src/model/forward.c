@@ -326,11 +326,12 @@ static void add_layer(fr_forward *f, bucket *b, uint32_t l)
     const uint32_t entry = entry_of(f, &base);
     if (!a)
         return;
-    f->short_context = a->whole_positions;
-    if (a->whole)
+    if (a->whole) {
+        f->short_context = a->whole_positions;
         add(f, list,
             (command){
                 .pipeline = a->whole, .group = group, .entry = entry, .x = c->n_heads, .y = nodes, .z = 1, .span = SPAN_SHORT, .layer = l});
+    }
     const span rest = a->whole ? SPAN_LONG : SPAN_ALL;
     if (a->split && (rest == SPAN_ALL || f->shape.context > f->short_context)) {
         add(f, list,
