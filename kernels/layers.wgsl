@@ -104,24 +104,21 @@ fn finish_qkv(row: u32, node: u32, y: vec4f, t: vec4f) { // as qkv.wgsl
     hand_out_halves(out + KEY_AT + (node * KV_ROWS + r) / 2u, key_place(cache, r, slot), row, z);
 }
 
-fn qkv_tile(lid: u32, base: u32, nodes: u32, tile: u32) -> bool {
+fn qkv_tile(lid: u32, base: u32, nodes: u32, tile: u32) {
     let start = select(exchange_at(layer - 1u), FROM_ACT, layer == 0u);
     let quad = lid / N; // what its end needs is loaded before the products: a quad a thread
     let node = min(lid % N, nodes - 1u);
     let row = tile * 64u + min(quad, 15u) * 4u;
     let t = turn(row, node);
     let b = bias(params[layer].bias + min(row, ROWS - 4u));
-    if (!products(lid, base, nodes, FROM_X, true, QKV, tile, 64u, start)) {
-        return false;
-    }
+    products(lid, base, nodes, FROM_X, true, QKV, tile, 64u, start);
     if (quad < 16u && lid % N < nodes && row < ROWS) {
         finish_qkv(row, node, fma(val[quad * N + node], vec4f(rms_factors[node]), b), t);
     }
-    return true;
 }
 
 // Output projection, or down: x += product.
-fn dim_tile(lid: u32, base: u32, nodes: u32, tile: u32, down: bool) -> bool {
+fn dim_tile(lid: u32, base: u32, nodes: u32, tile: u32, down: bool) {
     let at = exchange_at(layer);
     let e = lid % 8u; // what its end needs is loaded before the products: a quad a thread
     let node = min(lid / 8u, nodes - 1u);
@@ -131,13 +128,9 @@ fn dim_tile(lid: u32, base: u32, nodes: u32, tile: u32, down: bool) -> bool {
     let g = select(params[layer].norm_ffn, params[layer].norm_next, down) + 4u * quad;
     let gain = vec4f(vectors[g], vectors[g + 1u], vectors[g + 2u], vectors[g + 3u]);
     if (down) {
-        if (!products(lid, base, nodes, FROM_H, false, DOWN, tile, 32u, at + HIDDEN_AT)) {
-            return false;
-        }
+        products(lid, base, nodes, FROM_H, false, DOWN, tile, 32u, at + HIDDEN_AT);
     } else {
-        if (!products(lid, base, nodes, FROM_A, false, OUTPUT, tile, 32u, at + ATTENDED_AT)) {
-            return false;
-        }
+        products(lid, base, nodes, FROM_A, false, OUTPUT, tile, 32u, at + ATTENDED_AT);
     }
     x += val[e * N + node];
     if (exists) {
@@ -147,31 +140,26 @@ fn dim_tile(lid: u32, base: u32, nodes: u32, tile: u32, down: bool) -> bool {
     let block = node * DIM_TILES + tile;
     let to = select((at + select(MIDDLE_AT, 0u, down)) / 4u + block * 5u, ACT_X + block * 5u, last_layer);
     publish(lid, base, x, x * gain, select(SKIP, to, exists));
-    return true;
 }
 
-fn hidden_tile(lid: u32, base: u32, nodes: u32, tile: u32) -> bool {
+fn hidden_tile(lid: u32, base: u32, nodes: u32, tile: u32) {
     let at = exchange_at(layer);
-    if (!products(lid, base, nodes, FROM_X, true, HIDDEN, tile, 64u, at + MIDDLE_AT)) {
-        return false;
-    }
+    products(lid, base, nodes, FROM_X, true, HIDDEN, tile, 64u, at + MIDDLE_AT);
     let e = lid % 8u;
     let node = min(lid / 8u, nodes - 1u);
     let g = val[e * N + node] * rms_factors[node];
     let u = val[(8u + e) * N + node] * rms_factors[node];
     let h = g / (1.0 + exp(-g)) * u;
     publish(lid, base, h, h, select(SKIP, (at + HIDDEN_AT) / 4u + (node * HIDDEN_TILES + tile) * 5u, lid < 8u * nodes));
-    return true;
 }
 
 // First tile of a kind that a workgroup has, of those that begin with workgroup `from`; the next ones follow after `groups`.
 fn first_tile(group: u32, groups: u32, start: u32) -> u32 { return (group + groups - start % groups) % groups; }
 
-// False: what a workgroup waited for did not come.
-fn run(lid: u32, base: u32, group: u32, groups: u32) -> bool {
+fn run(lid: u32, base: u32, group: u32, groups: u32) {
     let nodes = node_count();
     if (nodes == 0u) {
-        return true;
+        return;
     }
     let spans = (node_slot(0u) + min(nodes - 1u, DEEPEST)) / (SPAN * CHUNK) + 1u;
     let each = (HEADS * spans * nodes + groups - 1u) / groups; // nodes that a workgroup takes of a span of a head
@@ -179,44 +167,32 @@ fn run(lid: u32, base: u32, group: u32, groups: u32) -> bool {
     for (var l = 0u; l < LAYERS; l++) {
         layer = l;
         for (var t = first_tile(group, groups, 0u); t < QKV_TILES; t += groups) {
-            if (!qkv_tile(lid, base, nodes, t)) {
-                return false;
-            }
+            qkv_tile(lid, base, nodes, t);
         }
         let at = exchange_at(l);
         for (var t = first_tile(group, groups, SPANS_FROM); t < HEADS * spans * parts; t += groups) {
             let node0 = t / HEADS % parts * each;
-            if (!attend_span(lid, base, l, nodes, node0, min(node0 + each, nodes), t % HEADS, t / HEADS / parts, at, spans == 1u)) {
-                return false;
-            }
+            attend_span(lid, base, l, nodes, node0, min(node0 + each, nodes), t % HEADS, t / HEADS / parts, at, spans == 1u);
         }
         for (var t = first_tile(group, groups, FOLD_FROM); spans > 1u && t < HEADS * nodes; t += groups) {
-            if (!fold_spans(lid, base, l, t / HEADS, t % HEADS, at)) {
-                return false;
-            }
+            fold_spans(lid, base, l, t / HEADS, t % HEADS, at);
         }
         for (var t = first_tile(group, groups, DIM_FROM); t < DIM_TILES; t += groups) {
-            if (!dim_tile(lid, base, nodes, t, false)) {
-                return false;
-            }
+            dim_tile(lid, base, nodes, t, false);
         }
         for (var t = first_tile(group, groups, HIDDEN_FROM); t < HIDDEN_TILES; t += groups) {
-            if (!hidden_tile(lid, base, nodes, t)) {
-                return false;
-            }
+            hidden_tile(lid, base, nodes, t);
         }
         for (var t = first_tile(group, groups, DIM_FROM); t < DIM_TILES; t += groups) {
-            if (!dim_tile(lid, base, nodes, t, true)) {
-                return false;
-            }
+            dim_tile(lid, base, nodes, t, true);
         }
     }
-    return true;
 }
 
 @compute @workgroup_size(WG)
 fn layers(@builtin(local_invocation_index) lid: u32, @builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u) {
-    if (!run(lid, first_lane(), group.x, groups.x)) {
-        give_up(lid);
+    run(lid, first_lane(), group.x, groups.x);
+    if (gave_up != 0u) {
+        work[LOST_FLAG_AT] = vec4f(1.0);
     }
 }

@@ -1,8 +1,8 @@
 // What the workgroups of one dispatch hand each other. WGSL promises that every workgroup sees the writes to an atomic word, but no order between
 // two words. So each word tells by itself that it was written: before the dispatch all are EMPTY, which is no float but a NaN that nothing makes,
 // no pair of finite f16, and no four codes, since codes don't go down to -128. Whoever needs a word reads it until it is there.
-// WGSL does not promise either that a workgroup runs while another one waits. So nobody waits for ever: after TRIES it is LOST, all leave, and
-// the step counts as not made (advance.wgsl).
+// WGSL does not promise either that a workgroup runs while another one waits. So nobody waits for ever: after TRIES it is LOST, nobody waits
+// any more, and the step, which goes on with whatever is there, counts as not made (advance.wgsl).
 const LOST_AT = 0u; // word of the exchange: not EMPTY if somebody gave up
 @group(0) @binding(8) var<storage, read_write> exchange: array<atomic<u32>>;
 var<workgroup> inbox: array<vec4u, INBOX>;
@@ -16,8 +16,8 @@ fn hand_out_words(at: u32, words: vec4u) {
     hand_out(at + 3u, words.w);
 }
 
-// Takes `count` words from `at` on into the inbox at word `to`; of each `whole` words the first `used`. Every thread of the workgroup calls it,
-// and arrived() after it.
+// Takes `count` words from `at` on into the inbox at word `to`; of each `whole` words the first `used`. Every thread of the workgroup calls it, and
+// workgroupBarrier() after it.
 fn take(lid: u32, at: u32, count: u32, to: u32, used: u32, whole: u32) {
     for (var i = lid; i < count; i += 2u * WG) {
         let k = i + WG;
@@ -38,16 +38,9 @@ fn take(lid: u32, at: u32, count: u32, to: u32, used: u32, whole: u32) {
             if (tries >= TRIES || ((tries & 63u) == 63u && atomicLoad(&exchange[LOST_AT]) != EMPTY)) {
                 atomicStore(&exchange[LOST_AT], 1u); // the others need not wait as long
                 gave_up = 1u;
-                return;
+                break;
             }
         }
     }
 }
 fn put(i: u32, word: u32) { inbox[i >> 2u][i & 3u] = word; }
-fn arrived() -> bool { return workgroupUniformLoad(&gave_up) == 0u; }
-fn give_up(lid: u32) {
-    if (lid == 0u) {
-        atomicStore(&exchange[LOST_AT], 1u);
-        work[LOST_FLAG_AT] = vec4f(1.0);
-    }
-}

@@ -51,9 +51,8 @@ fn values_of(v: Eight, node: u32, q: u32, n: u32, pos: u32, d8: u32) -> Eight {
 fn span_at(layer: u32, span: u32, node: u32, head: u32) -> u32 { return SPANS_AT + (((span * LAYERS + layer) * N + node) * HEADS + head) * RESULT_WORDS; }
 fn put_result(chunk: u32, k: u32, x: f32) { put(4u * RESULTS + chunk * RESULT_WORDS + k, bitcast<u32>(x)); }
 
-// A span of one head, of the nodes from node0 to `after`. `at`: of the layer in the exchange; `whole`: there is no other span. False: what it needs did
-// not come.
-fn attend_span(lid: u32, base: u32, layer: u32, nodes: u32, node0: u32, after: u32, head: u32, span: u32, at: u32, whole: bool) -> bool {
+// A span of one head, of the nodes from node0 to `after`. `at`: of the layer in the exchange; `whole`: there is no other span.
+fn attend_span(lid: u32, base: u32, layer: u32, nodes: u32, node0: u32, after: u32, head: u32, span: u32, at: u32, whole: bool) {
     let p = lid % CHUNK;
     let pos = node_slot(0u);
     let kv_head = head / (HEADS / KV_HEADS);
@@ -71,9 +70,7 @@ fn attend_span(lid: u32, base: u32, layer: u32, nodes: u32, node0: u32, after: u
         take((lid + WG / 2u) % WG, at + KEY_AT + kv_head * pairs, nodes * pairs, 4u * OWN_K, pairs, KV_ROWS / 2u);
         take((lid + WG / 4u) % WG, at + VALUE_AT + kv_head * pairs, nodes * pairs, 4u * OWN_V, pairs, KV_ROWS / 2u);
     }
-    if (!arrived()) {
-        return false;
-    }
+    workgroupBarrier();
     for (var node = node0; node < after; node++) {
         let n = node_position(node) + 1u;
         let chunks = min(max((n + CHUNK - 1u) / CHUNK, SPAN * span) - SPAN * span, SPAN); // that the node has of the span
@@ -154,7 +151,6 @@ fn attend_span(lid: u32, base: u32, layer: u32, nodes: u32, node0: u32, after: u
         }
         workgroupBarrier(); // what comes next goes into the inbox that others still read
     }
-    return true;
 }
 
 struct Folded {
@@ -186,13 +182,10 @@ fn finish_head(lid: u32, base: u32, node: u32, head: u32, count: u32, at: u32) {
     publish(lid, base, value, value, select(SKIP, (at + ATTENDED_AT + block * BLOCK_WORDS) / 4u, lid < QUERY));
 }
 // The same from the spans in the exchange.
-fn fold_spans(lid: u32, base: u32, layer: u32, node: u32, head: u32, at: u32) -> bool {
+fn fold_spans(lid: u32, base: u32, layer: u32, node: u32, head: u32, at: u32) {
     let spans = node_position(node) / (SPAN * CHUNK) + 1u;
     take(lid, span_at(layer, 0u, node, head), spans * RESULT_WORDS, 4u * RESULTS, RESULT_WORDS, LAYERS * N * HEADS * RESULT_WORDS);
-    if (!arrived()) {
-        return false;
-    }
+    workgroupBarrier();
     finish_head(lid, base, node, head, spans, at);
     workgroupBarrier(); // as above
-    return true;
 }

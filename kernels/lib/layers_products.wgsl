@@ -159,9 +159,9 @@ fn find_factors(lid: u32, base: u32, nodes: u32) {
 }
 
 // Products of `rows` rows of tile `tile` of a matrix (tile_row) and all nodes into val, from activations in the exchange at `start`, or in act if
-// that is FROM_ACT. False: they did not come.
+// that is FROM_ACT.
 const FROM_ACT = 0xffffffffu;
-fn products(lid: u32, base: u32, nodes: u32, s: Shape, wide: bool, kind: u32, tile: u32, rows: u32, start: u32) -> bool {
+fn products(lid: u32, base: u32, nodes: u32, s: Shape, wide: bool, kind: u32, tile: u32, rows: u32, start: u32) {
     let lane = lid % s.lanes;
     let leaf = min(lane, s.leaves - 1u);
     let step = WG / s.lanes; // rows made at a time
@@ -184,9 +184,7 @@ fn products(lid: u32, base: u32, nodes: u32, s: Shape, wide: bool, kind: u32, ti
     } else {
         take(lid, start, nodes * s.blocks * USED_WORDS, 0u, USED_WORDS, BLOCK_WORDS);
     }
-    if (!arrived()) {
-        return false;
-    }
+    workgroupBarrier();
     if (wide) {
         find_factors(lid, base, nodes);
     }
@@ -218,5 +216,4 @@ fn products(lid: u32, base: u32, nodes: u32, s: Shape, wide: bool, kind: u32, ti
         }
     }
     workgroupBarrier();
-    return true;
 }
