@@ -4,7 +4,11 @@ var<workgroup> nodes: u32;
 
 @compute @workgroup_size(WG)
 fn advance(@builtin(local_invocation_index) lid: u32) {
-    if (lid == 0u) {
+    var before: Control;
+    var until: Ends;
+    if (lid == 0u) { // whatever is read here is under way together
+        before = state.control;
+        until = ends();
         nodes = nodes_to_end();
     }
     let count = workgroupUniformLoad(&nodes);
@@ -18,15 +22,15 @@ fn advance(@builtin(local_invocation_index) lid: u32) {
     if (lid != 0u) {
         return;
     }
-    let end = state.control.end;
-    state.control.pos += count;
-    if (!EMIT || state.control.pos != end) {
+    let end = before.end;
+    state.control.pos = before.pos + count;
+    if (!EMIT || before.pos + count != end) {
         return;
     }
-    state.control.steps += 1u;
-    let finished = append(best, end, state.control.emitted);
+    state.control.steps = before.steps + 1u;
+    let finished = append(best, end, before.emitted, until);
     if (appended(finished)) {
-        state.control.emitted += 1u;
+        state.control.emitted = before.emitted + 1u;
         state.control.end = end + 1u;
     }
     state.control.finished = finished;

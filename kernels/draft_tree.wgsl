@@ -1,189 +1,242 @@
-// The tree of the step: the candidates of all slices merged, their continuations as a weighted trie, its best nodes (src/spec/draft.h, 3 to
-// 6). One workgroup. Nodes of the trie are named by depth and the first candidate that has them: name = (depth - 1) * CANDIDATES + candidate.
+// The tree of the step: the candidates of all slices merged (lib/draft_merge), their continuations as a weighted trie, its best nodes
+// (src/spec/draft.h, 3 to 6). One workgroup, whose time is that of its longest chain of loads: so what many threads need lies in vectors
+// and bits, and levels do not wait for each other. Nodes of the trie are named by depth and the first candidate that has them:
+// name = (depth - 1) * CANDIDATES + candidate. Sets of candidates are 64 bits.
+const_assert DEPTH == 8u && CANDIDATES == 64u && ORDERS == 8u;
 const NAMES = CANDIDATES * DEPTH;
-const NONE = 0xffffu;
-var<workgroup> counts: array<vec2u, SLICES>;        // of a slice, a byte for each match
-var<workgroup> found: array<u32, CANDIDATES>;       // keys, largest first; 0: none
-var<workgroup> weight: array<u32, CANDIDATES>;
-var<workgroup> token: array<u32, NAMES>;            // continuations; BREAK: it has ended
-var<workgroup> first: array<u32, NAMES>;            // name's first candidate with the same prefix
-var<workgroup> score: array<u32, NAMES>;            // of the node of this name, then its index in the tree
-var<workgroup> total: atomic<u32>;
+const QUADS = CANDIDATES / 4u;
+const PAIRS = NAMES / 2u;                           // of a candidate and two levels
+const THERE = CANDIDATES << SUM_BITS;               // in a node: it is one, of the candidate in the bits below
+const CHOSEN = 1u << 31u;                           // and it is in the tree
+const SUM_BITS = 20u;
+const LOW = (1u << SUM_BITS) - 1u;
+var<workgroup> tokens: array<vec4u, DEPTH * QUADS>;        // [DEPTH][CANDIDATES]: continuations; BREAK or anything behind it: it has ended
+var<workgroup> ended: array<vec2u, DEPTH>;          // candidates with a BREAK
+var<workgroup> weights: array<u32, CANDIDATES * 4u>; // of four candidates, the sums over each subset
+var<workgroup> matches: array<u32, QUADS>; // bytes
+var<workgroup> alike: array<vec2u, PAIRS>;          // candidates that are like this one in both levels; before that sums of the merge,
+                                                    // then x: the best of each candidate, y: counts, then the keys that are left
+var<workgroup> nodes: array<u32, NAMES>;            // share, then score, then index in the tree; first candidate << SUM_BITS
+var<workgroup> least: u32;                          // key of the tree, if it is not zero
+var<workgroup> left: atomic<u32>;
 
-fn count_of(slice: u32, m: u32) -> u32 { // m counted from 0
-    let w = select(counts[slice].x, counts[slice].y, m >= 4u);
-    return (w >> (8u * (m & 3u))) & 255u;
-}
-
-// Puts the candidates of a slice with one match at their places in the whole: behind those with longer matches, and later slices.
-fn merge_slice(slice: u32, m: u32, slices: u32) {
-    let n = count_of(slice, m);
-    if (n == 0u) {
-        return;
-    }
-    var longer = 0u; // in this slice
-    for (var k = m + 1u; k < ORDERS; k++) {
-        longer += count_of(slice, k);
-    }
-    var rank = longer;
-    for (var s = 0u; s < slices; s++) {
-        if (s == slice) {
-            continue;
-        }
-        for (var k = m + 1u; k < ORDERS; k++) {
-            rank += count_of(s, k);
-        }
-        if (s > slice) {
-            rank += count_of(s, m);
-        }
-    }
-    for (var j = 0u; j < n && rank + j < CANDIDATES; j++) {
-        let i = longer + j;
-        found[rank + j] = act[DRAFT_AT + slice * DRAFT_SIZE + (i >> 2u)][i & 3u];
+// A level of four candidates, and two of the subsets of their weights.
+fn read_level(d: u32, q: u32) {
+    let rank = 4u * q + vec4u(0u, 1u, 2u, 3u);
+    let keys = merged_keys(rank);
+    let none = keys == vec4u();
+    let place = keys & vec4u((1u << PLACE_BITS) - 1u);
+    let in_memory = place < vec4u(memory);
+    let end = select(vec4u(memory + sequence), vec4u(memory), in_memory);
+    let at = min(place + d, end - 1u);
+    let i = select(at - memory, MEMORY_AT + at, in_memory);
+    let t = vec4u(state.tokens[i.x], state.tokens[i.y], state.tokens[i.z], state.tokens[i.w]);
+    tokens[d * QUADS + q] = select(t, vec4u(BREAK), none | (place + d >= end));
+    let m = keys >> vec4u(PLACE_BITS);
+    let w = select((vec4u(WEIGHT) << m) / ((rank + 1u) << select(vec4u(), vec4u(MEMORY_SHIFT), in_memory)), vec4u(), none);
+    let sum = w.w * (d >> 2u) + w.z * ((d >> 1u) & 1u) + w.y * (d & 1u);
+    weights[16u * q + 2u * d] = sum;
+    weights[16u * q + 2u * d + 1u] = sum + w.x;
+    if (d == 0u) {
+        matches[q] = m.x | (m.y << 8u) | (m.z << 16u) | (m.w << 24u);
     }
 }
 
-fn read_candidate(i: u32) {
-    let key = found[i];
-    let place = key & ((1u << PLACE_BITS) - 1u);
-    let m = memory_count();
-    var gone = key == 0u;
-    for (var d = 0u; d < DEPTH; d++) {
-        var t = BREAK;
-        if (!gone) {
-            if (place < m) {
-                if (place + d < m) {
-                    t = memory_token(place + d);
-                }
-            } else if (place + d < m + sequence_count()) {
-                t = state.tokens[place + d - m];
-            }
-        }
-        gone = t == BREAK;
-        token[d * CANDIDATES + i] = t;
-    }
-    weight[i] = select((WEIGHT << (key >> PLACE_BITS)) / ((i + 1u) << select(0u, MEMORY_SHIFT, place < m)), 0u, key == 0u);
+fn equal_bits(at: u32, token: u32) -> u32 {
+    let bits = select(vec4u(), vec4u(1u, 2u, 4u, 8u), tokens[at] == vec4u(token));
+    return bits.x | bits.y | bits.z | bits.w;
 }
+fn token_at(i: u32, d: u32) -> u32 { return tokens[d * QUADS + i / 4u][i % 4u]; }
 
-// First candidate with the same prefix of depth d + 1, and the score of the prefix.
-fn score_prefix(i: u32, d: u32) {
-    let t = token[d * CANDIDATES + i];
-    if (t == BREAK) {
-        first[d * CANDIDATES + i] = NONE;
-        return;
+// Candidates with this one's token in a level, and in the next; none if that is BREAK.
+fn equal_tokens(i: u32, d: u32) -> vec4u {
+    let t0 = token_at(i, d);
+    let t1 = token_at(i, d + 1u);
+    var equal = vec4u();
+    for (var k = 0u; k < QUADS / 2u; k++) {
+        let at = d * QUADS + k;
+        equal |= vec4u(equal_bits(at, t0), equal_bits(at + QUADS / 2u, t0), equal_bits(at + QUADS, t1), equal_bits(at + QUADS * 3u / 2u, t1)) << vec4u(4u * k);
     }
-    var parent = 0u;
+    if (t0 == BREAK) {
+        if (first_of(equal.xy) == i) {
+            ended[d] = equal.xy;
+        }
+        equal = vec4u(vec2u(), equal.zw);
+    }
+    if (t1 == BREAK) {
+        if (first_of(equal.zw) == i) {
+            ended[d + 1u] = equal.zw;
+        }
+        equal = vec4u(equal.xy, vec2u());
+    }
+    return equal;
+}
+fn first_of(mask: vec2u) -> u32 { return select(countTrailingZeros(mask.x), 32u + countTrailingZeros(mask.y), mask.x == 0u); }
+
+// Two levels of a candidate: which others have the same prefix, and its share of those that have the parent's. `equal`: equal_tokens of both.
+fn share_levels(i: u32, pair: u32, equal: vec4u) {
+    var parent = vec2u(0xffffffffu);
+    for (var p = 0u; p < pair; p++) {
+        parent &= alike[p * CANDIDATES + i];
+    }
+    let same0 = parent & equal.xy;
+    let same1 = same0 & equal.zw;
+    let all0 = parent & ~ended[2u * pair];
+    let all1 = same0 & ~ended[2u * pair + 1u];
+    var sums = vec4u();
+    let x = vec4u(same0.x, same1.x, all0.x, all1.x);
+    let y = vec4u(same0.y, same1.y, all0.y, all1.y);
+    for (var k = 0u; k < 8u; k++) {
+        let a = 16u * k + ((x >> vec4u(4u * k)) & vec4u(15u));
+        let b = 16u * k + 128u + ((y >> vec4u(4u * k)) & vec4u(15u));
+        sums += vec4u(weights[a.x], weights[a.y], weights[a.z], weights[a.w]) + vec4u(weights[b.x], weights[b.y], weights[b.z], weights[b.w]);
+    }
+    nodes[2u * pair * CANDIDATES + i] = share_of(same0, all0, sums.x, sums.z);
+    nodes[(2u * pair + 1u) * CANDIDATES + i] = share_of(same1, all1, sums.y, sums.w);
+}
+fn share_of(same: vec2u, all: vec2u, evidence: u32, total: u32) -> u32 {
+    let longest = match_of(first_of(all)); // keys fall
+    let share = (evidence << SHARE_BITS) / (total + (WEIGHT << longest));
+    return select(0u, THERE | (first_of(same) << SUM_BITS) | share, any(same != vec2u()));
+}
+fn match_of(i: u32) -> u32 { return (matches[min(i, CANDIDATES - 1u) / 4u] >> (8u * (i & 3u))) & 255u; }
+
+// Scores of a candidate's prefixes; the largest key of those that it is the first to have.
+fn score_levels(i: u32) {
     var above = ROOT_SCORE;
-    if (d > 0u) {
-        parent = first[(d - 1u) * CANDIDATES + i];
-        above = score[(d - 1u) * CANDIDATES + i];
+    var best = 0u;
+    for (var d = 0u; d < DEPTH; d += 4u) {
+        let at = d * CANDIDATES + i;
+        let node = vec4u(nodes[at], nodes[at + CANDIDATES], nodes[at + 2u * CANDIDATES], nodes[at + 3u * CANDIDATES]);
+        let share = node & vec4u(LOW);
+        let a = (above * share.x) >> SHARE_BITS;
+        let b = (a * share.y) >> SHARE_BITS;
+        let c = (b * share.z) >> SHARE_BITS;
+        above = (c * share.w) >> SHARE_BITS;
+        let scored = (node & vec4u(~LOW)) | vec4u(a, b, c, above);
+        nodes[at] = scored.x;
+        nodes[at + CANDIDATES] = scored.y;
+        nodes[at + 2u * CANDIDATES] = scored.z;
+        nodes[at + 3u * CANDIDATES] = scored.w;
+        best = max(best, max(max(key_of(scored.x, at), key_of(scored.y, at + CANDIDATES)),
+                             max(key_of(scored.z, at + 2u * CANDIDATES), key_of(scored.w, at + 3u * CANDIDATES))));
     }
-    var name = CANDIDATES;
-    var evidence = 0u;
-    var all = 0u;
-    var longest = 0u;
-    for (var j = 0u; j < CANDIDATES; j++) {
-        let other = token[d * CANDIDATES + j];
-        var sibling = other != BREAK;
-        if (d > 0u) {
-            sibling = sibling && first[(d - 1u) * CANDIDATES + j] == parent;
-        }
-        if (sibling) {
-            all += weight[j];
-            longest = max(longest, found[j] >> PLACE_BITS);
-            if (other == t) {
-                evidence += weight[j];
-                name = min(name, j);
-            }
-        }
-    }
-    first[d * CANDIDATES + i] = name;
-    score[d * CANDIDATES + i] = (above * ((evidence << SHARE_BITS) / (all + (WEIGHT << longest)))) >> SHARE_BITS;
+    alike[i].x = best;
+}
+fn key_of(node: u32, name: u32) -> u32 { // 0: no node of its own
+    let key = (1u << 29u) | ((node & LOW) << 9u) | (NAMES - 1u - name);
+    return select(0u, key, node >> SUM_BITS == CANDIDATES + name % CANDIDATES);
 }
 
-fn sort_key(name: u32) -> u32 { // 0: no node of its own
-    return select(0u, (1u << 29u) | (score[name] << 9u) | (NAMES - 1u - name), first[name] == name % CANDIDATES);
+// If there are as many best keys of candidates as drafts in the tree, no key below these is in it. So at most DEPTH times as many are left.
+fn find_least(i: u32, drafts: u32) {
+    let rank = alike[i].y + alike[CANDIDATES + i].y + alike[2u * CANDIDATES + i].y + alike[3u * CANDIDATES + i].y;
+    if (rank + 1u == drafts) {
+        least = alike[i].x;
+    }
 }
 
-fn put_node(node: u32, name: u32) {
+fn rank_key(e: u32, keys: u32, drafts: u32) {
+    let key = alike[e].y;
+    var rank = 0u;
+    for (var k = 0u; k < keys; k += 4u) { // behind the keys are counts, which are less
+        rank += u32(alike[k].y > key) + u32(alike[k + 1u].y > key) + u32(alike[k + 2u].y > key) + u32(alike[k + 3u].y > key);
+    }
+    if (rank < drafts) {
+        let name = NAMES - 1u - key % NAMES;
+        nodes[name] = CHOSEN | (nodes[name] & ~LOW) | (rank + 1u);
+    }
+}
+
+// The node of a candidate's prefix.
+fn node_at(i: u32, d: u32) -> u32 {
+    let first = (nodes[d * CANDIDATES + i] >> SUM_BITS) % CANDIDATES;
+    return nodes[d * CANDIDATES + first] & LOW;
+}
+fn put_node(name: u32) {
+    let node = nodes[name];
+    if (node < CHOSEN) {
+        return;
+    }
     let depth = name / CANDIDATES + 1u;
     let i = name % CANDIDATES;
     var path = vec2u();
-    var parent = 0u;
-    for (var d = 0u; d < depth; d++) {
-        parent = select(path_byte(path, d - 1u), 0u, d == 0u);
-        let at = score[d * CANDIDATES + first[d * CANDIDATES + i]]; // by now an index
-        if (d < 4u) {
-            path.x |= at << (8u * d);
-        } else {
-            path.y |= at << (8u * (d - 4u));
-        }
+    for (var d = 0u; d < depth; d += 4u) {
+        let at = vec4u(node_at(i, d), node_at(i, d + 1u), node_at(i, d + 2u), node_at(i, d + 3u));
+        let bytes = select(vec4u(), at << vec4u(0u, 8u, 16u, 24u), vec4u(d, d + 1u, d + 2u, d + 3u) < vec4u(depth));
+        path = vec2u(path.y, bytes.x | bytes.y | bytes.z | bytes.w);
     }
-    state.tree.token[node] = token[name];
-    state.tree.info[node] = parent | (depth << 8u);
-    state.tree.path_lo[node] = path.x;
-    state.tree.path_hi[node] = path.y;
+    path = select(path.yx, path, depth > 4u);
+    let parent = select(select(path.x, path.y, depth > 5u) >> (8u * ((depth - 2u) & 3u)), 0u, depth == 1u) & 255u;
+    put(node & LOW, token_at(i, depth - 1u), parent | (depth << 8u), path.x, path.y);
 }
-fn path_byte(path: vec2u, d: u32) -> u32 { return (select(path.x, path.y, d >= 4u) >> (8u * (d & 3u))) & 255u; }
+fn put(node: u32, token: u32, info: u32, lo: u32, hi: u32) {
+    state.tree.token[node] = token;
+    state.tree.info[node] = info;
+    state.tree.path_lo[node] = lo;
+    state.tree.path_hi[node] = hi;
+}
 
-var<workgroup> running: u32;
 @compute @workgroup_size(WG)
 fn draft_tree(@builtin(local_invocation_index) lid: u32) {
-    if (lid == 0u) {
-        running = u32(state.control.finished == 0u);
-    }
-    if (workgroupUniformLoad(&running) == 0u) {
+    if (!merge(lid)) {
         return;
     }
-    let slices = slice_count();
-    for (var s = lid; s < slices; s += WG) {
-        counts[s] = act[DRAFT_AT + s * DRAFT_SIZE + CANDIDATES / 4u].xy;
+    let drafts = min(N, CTX + 1u - sequence) - 1u; // the cache has room for so many
+    if (lid == WG - 1u) {
+        put(0u, state.tokens[sequence - 1u], 0u, 0u, 0u);
+    }
+    for (var i = lid; i < DEPTH * QUADS; i += WG) {
+        read_level(i / QUADS, i % QUADS);
     }
     workgroupBarrier();
-    for (var i = lid; i < slices * ORDERS; i += WG) {
-        merge_slice(i / ORDERS, i % ORDERS, slices);
+    var equal: array<vec4u, (PAIRS + WG - 1u) / WG>;
+    for (var k = 0u; lid + k * WG < PAIRS; k++) {
+        let i = (lid + k * WG) % CANDIDATES;
+        let d = (lid + k * WG) / CANDIDATES * 2u;
+        equal[k] = equal_tokens(i, d);
+        alike[lid + k * WG] = equal[k].xy & equal[k].zw;
+    }
+    workgroupBarrier();
+    for (var k = 0u; lid + k * WG < PAIRS; k++) {
+        share_levels((lid + k * WG) % CANDIDATES, (lid + k * WG) / CANDIDATES, equal[k]);
     }
     workgroupBarrier();
     for (var i = lid; i < CANDIDATES; i += WG) {
-        read_candidate(i);
+        score_levels(i);
     }
     workgroupBarrier();
-    for (var d = 0u; d < DEPTH; d++) {
-        for (var i = lid; i < CANDIDATES; i += WG) {
-            score_prefix(i, d);
+    for (var i = lid; i < PAIRS; i += WG) { // a quarter of the others each
+        let key = alike[i % CANDIDATES].x;
+        let at = i / CANDIDATES * QUADS;
+        var rank = 0u;
+        for (var k = at; k < at + QUADS; k += 4u) {
+            rank += u32(alike[k].x > key) + u32(alike[k + 1u].x > key) + u32(alike[k + 2u].x > key) + u32(alike[k + 3u].x > key);
         }
-        workgroupBarrier();
+        alike[i].y = rank;
     }
-    let width = min(N, CTX - state.control.pos); // the cache has room for so many
-    var mine: array<u32, (NAMES + WG - 1u) / WG>;
-    for (var k = 0u; lid + k * WG < NAMES; k++) {
-        let key = sort_key(lid + k * WG);
-        mine[k] = NONE;
-        if (key != 0u) {
-            var rank = 0u;
-            for (var j = 0u; j < NAMES; j++) {
-                rank += u32(sort_key(j) > key);
-            }
-            mine[k] = rank + 1u;
-            atomicAdd(&total, 1u);
+    workgroupBarrier();
+    for (var i = lid; i < CANDIDATES; i += WG) {
+        find_least(i, drafts);
+    }
+    workgroupBarrier();
+    for (var i = lid; i < NAMES; i += WG) {
+        let key = key_of(nodes[i], i);
+        if (key != 0u && key >= least && drafts > 0u) {
+            alike[atomicAdd(&left, 1u)].y = key;
         }
     }
     workgroupBarrier();
-    for (var k = 0u; lid + k * WG < NAMES; k++) {
-        score[lid + k * WG] = mine[k];
+    let keys = atomicLoad(&left);
+    for (var e = lid; e < keys; e += WG) {
+        rank_key(e, keys, drafts);
     }
     workgroupBarrier();
-    for (var k = 0u; lid + k * WG < NAMES; k++) {
-        if (mine[k] < width) {
-            put_node(mine[k], lid + k * WG);
-        }
+    for (var e = lid; e < keys; e += WG) {
+        put_node(NAMES - 1u - alike[e].y % NAMES);
     }
     if (lid == 0u) {
-        state.tree.token[0] = state.tokens[state.control.pos];
-        state.tree.info[0] = 0u;
-        state.tree.path_lo[0] = 0u;
-        state.tree.path_hi[0] = 0u;
-        state.tree.count = min(width, atomicLoad(&total) + 1u);
-        state.tree.matched = found[0] >> PLACE_BITS;
+        state.tree.count = min(drafts, keys) + 1u;
+        state.tree.matched = match_of(0u);
     }
 }

@@ -590,17 +590,12 @@ const fr_all_layers *fr_kernel_all_layers(fr_kernel_set *k, const fr_weights *w)
 }
 
 /* The tiles of head.wgsl as the last head pipeline was built; score, advance and accept read what it wrote. */
-static void head_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
+static void add_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
 {
     for (int t = 0; t < FR_WTYPES; t++)
         if (k->head[t][every_node].pipeline)
             fr_kernel_u32(b, "HEAD_TILES", over(k->config->vocab, k->head[t][every_node].rows));
     fr_kernel_piece(b, "lib/best");
-}
-
-static void add_tiles(fr_kernel *b, const fr_kernel_set *k, bool every_node)
-{
-    head_tiles(b, k, every_node);
     fr_kernel_piece(b, "lib/best_tiles");
 }
 
@@ -679,6 +674,7 @@ fr_pipeline *fr_kernel_draft_tree(fr_kernel_set *k)
         fr_kernel b;
         draft_constants(&b, k, fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 256);
         fr_kernel_piece(&b, "lib/state_write");
+        fr_kernel_piece(&b, "lib/draft_merge");
         k->draft = fr_kernel_build(&b, k->gpu, "draft_tree", FR_WRITES_STATE);
     }
     return k->draft;
@@ -691,7 +687,7 @@ fr_pipeline *fr_kernel_accept(fr_kernel_set *k)
         common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_write");
         fr_kernel_piece(&b, "lib/append");
-        head_tiles(&b, k, true);
+        add_tiles(&b, k, true);
         k->accept = fr_kernel_build(&b, k->gpu, "accept", FR_WRITES_STATE);
     }
     return k->accept;
