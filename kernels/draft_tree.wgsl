@@ -16,7 +16,7 @@ var<workgroup> weights: array<u32, CANDIDATES * 4u>; // of four candidates, the 
 var<workgroup> matches: array<u32, QUADS>; // bytes
 var<workgroup> alike: array<vec2u, PAIRS>;          // candidates that are like this one in both levels; before that sums of the merge,
                                                     // then x: the best of each candidate, y: counts, then the keys that are left
-var<workgroup> nodes: array<u32, NAMES>;            // share, then score, then index in the tree; first candidate << SUM_BITS
+var<workgroup> nodes: array<u32, NAMES>;            // two for a pair: alike in the first level; then share, then score, then index in the tree; first candidate << SUM_BITS
 var<workgroup> least: u32;                          // key of the tree, if it is not zero
 var<workgroup> left: atomic<u32>;
 
@@ -48,39 +48,42 @@ fn equal_bits(at: u32, token: u32) -> u32 {
 }
 fn token_at(i: u32, d: u32) -> u32 { return tokens[d * QUADS + i / 4u][i % 4u]; }
 
-// Candidates with this one's token in a level, and in the next; none if that is BREAK.
-fn equal_tokens(i: u32, d: u32) -> vec4u {
+// Candidates with this one's token in the first of two levels, and with those of both; none if it is BREAK.
+fn compare_levels(i: u32, pair: u32) {
+    let d = 2u * pair;
     let t0 = token_at(i, d);
     let t1 = token_at(i, d + 1u);
     var equal = vec4u();
     for (var k = 0u; k < QUADS / 2u; k++) {
         let at = d * QUADS + k;
-        equal |= vec4u(equal_bits(at, t0), equal_bits(at + QUADS / 2u, t0), equal_bits(at + QUADS, t1), equal_bits(at + QUADS * 3u / 2u, t1)) << vec4u(4u * k);
+        equal |= vec4u(equal_bits(at, t0), equal_bits(at + QUADS / 2u, t0), equal_bits(at + QUADS, t1),
+                       equal_bits(at + QUADS * 3u / 2u, t1)) << vec4u(4u * k);
     }
-    if (t0 == BREAK) {
-        if (first_of(equal.xy) == i) {
-            ended[d] = equal.xy;
-        }
-        equal = vec4u(vec2u(), equal.zw);
+    let first = end_level(i, d, t0, equal.xy);
+    alike[pair * CANDIDATES + i] = first & end_level(i, d + 1u, t1, equal.zw);
+    nodes[d * CANDIDATES + i] = first.x;
+    nodes[(d + 1u) * CANDIDATES + i] = first.y;
+}
+fn end_level(i: u32, d: u32, token: u32, equal: vec2u) -> vec2u {
+    if (token != BREAK) {
+        return equal;
     }
-    if (t1 == BREAK) {
-        if (first_of(equal.zw) == i) {
-            ended[d + 1u] = equal.zw;
-        }
-        equal = vec4u(equal.xy, vec2u());
+    if (first_of(equal) == i) {
+        ended[d] = equal;
     }
-    return equal;
+    return vec2u();
 }
 fn first_of(mask: vec2u) -> u32 { return select(countTrailingZeros(mask.x), 32u + countTrailingZeros(mask.y), mask.x == 0u); }
 
-// Two levels of a candidate: which others have the same prefix, and its share of those that have the parent's. `equal`: equal_tokens of both.
-fn share_levels(i: u32, pair: u32, equal: vec4u) {
+// Two levels of a candidate: which others have the same prefix, and its share of those that have the parent's.
+fn share_levels(i: u32, pair: u32) {
+    let at = 2u * pair * CANDIDATES + i;
     var parent = vec2u(0xffffffffu);
     for (var p = 0u; p < pair; p++) {
         parent &= alike[p * CANDIDATES + i];
     }
-    let same0 = parent & equal.xy;
-    let same1 = same0 & equal.zw;
+    let same0 = parent & vec2u(nodes[at], nodes[at + CANDIDATES]);
+    let same1 = parent & alike[pair * CANDIDATES + i];
     let all0 = parent & ~ended[2u * pair];
     let all1 = same0 & ~ended[2u * pair + 1u];
     var sums = vec4u();
@@ -91,8 +94,8 @@ fn share_levels(i: u32, pair: u32, equal: vec4u) {
         let b = 16u * k + 128u + ((y >> vec4u(4u * k)) & vec4u(15u));
         sums += vec4u(weights[a.x], weights[a.y], weights[a.z], weights[a.w]) + vec4u(weights[b.x], weights[b.y], weights[b.z], weights[b.w]);
     }
-    nodes[2u * pair * CANDIDATES + i] = share_of(same0, all0, sums.x, sums.z);
-    nodes[(2u * pair + 1u) * CANDIDATES + i] = share_of(same1, all1, sums.y, sums.w);
+    nodes[at] = share_of(same0, all0, sums.x, sums.z);
+    nodes[at + CANDIDATES] = share_of(same1, all1, sums.y, sums.w);
 }
 fn share_of(same: vec2u, all: vec2u, evidence: u32, total: u32) -> u32 {
     let longest = match_of(first_of(all)); // keys fall
@@ -161,12 +164,10 @@ fn put_node(name: u32) {
     let depth = name / CANDIDATES + 1u;
     let i = name % CANDIDATES;
     var path = vec2u();
-    for (var d = 0u; d < depth; d += 4u) {
-        let at = vec4u(node_at(i, d), node_at(i, d + 1u), node_at(i, d + 2u), node_at(i, d + 3u));
-        let bytes = select(vec4u(), at << vec4u(0u, 8u, 16u, 24u), vec4u(d, d + 1u, d + 2u, d + 3u) < vec4u(depth));
-        path = vec2u(path.y, bytes.x | bytes.y | bytes.z | bytes.w);
+    for (var d = 0u; d < depth; d++) {
+        let at = node_at(i, d) << (8u * (d & 3u));
+        path |= select(vec2u(at, 0u), vec2u(0u, at), d > 3u);
     }
-    path = select(path.yx, path, depth > 4u);
     let parent = select(select(path.x, path.y, depth > 5u) >> (8u * ((depth - 2u) & 3u)), 0u, depth == 1u) & 255u;
     put(node & LOW, token_at(i, depth - 1u), parent | (depth << 8u), path.x, path.y);
 }
@@ -190,16 +191,12 @@ fn draft_tree(@builtin(local_invocation_index) lid: u32) {
         read_level(i / QUADS, i % QUADS);
     }
     workgroupBarrier();
-    var equal: array<vec4u, (PAIRS + WG - 1u) / WG>;
-    for (var k = 0u; lid + k * WG < PAIRS; k++) {
-        let i = (lid + k * WG) % CANDIDATES;
-        let d = (lid + k * WG) / CANDIDATES * 2u;
-        equal[k] = equal_tokens(i, d);
-        alike[lid + k * WG] = equal[k].xy & equal[k].zw;
+    for (var i = lid; i < PAIRS; i += WG) {
+        compare_levels(i % CANDIDATES, i / CANDIDATES);
     }
     workgroupBarrier();
-    for (var k = 0u; lid + k * WG < PAIRS; k++) {
-        share_levels((lid + k * WG) % CANDIDATES, (lid + k * WG) / CANDIDATES, equal[k]);
+    for (var i = lid; i < PAIRS; i += WG) {
+        share_levels(i % CANDIDATES, i / CANDIDATES);
     }
     workgroupBarrier();
     for (var i = lid; i < CANDIDATES; i += WG) {

@@ -53,7 +53,7 @@ static uint32_t drafts_alike(checker *c, uint32_t bucket, const context *x, uint
     const fr_draft_corpus corpus = {memory, x->memory ? x->memory : 1, 0, x->memory, tokens, x->n};
     const fr_gpu_Tree *t = rig_tree(r, &c->was);
     fr_draft_node want[FR_DRAFT_WIDTH];
-    const uint32_t n = ref_draft(&corpus, bucket, want);
+    const uint32_t room = r->shape->context - control->pos, n = ref_draft(&corpus, bucket < room ? bucket : room, want);
     CHECK_MSG(t->count == n && t->matched == want[0].match, "%s: %u nodes, match %u, expected %u and %u", what, t->count, t->matched, n,
               want[0].match);
     for (uint32_t i = 0; i < n; i++)
@@ -79,6 +79,22 @@ static void draft_contexts(checker *c, uint32_t bucket, uint32_t rounds, uint64_
         }
     CHECK(nodes > 2 * trees);
     printf("  width %u: %u trees, %u nodes\n", bucket, trees, nodes);
+}
+
+/* One candidate less than there may be, all, one more; all that slices may have, in each; a cache that has room for few nodes, or one. */
+static void draft_corners(checker *c, uint32_t bucket)
+{
+    const uint32_t end = c->rig->shape->context, most = FR_DRAFT_CANDIDATES;
+    const context corners[] = {{most, 0, 1, 0, 0},
+                               {most + 1, 0, 1, 0, 0},
+                               {most + 2, 0, 1, 0, 0},
+                               {1100, FR_MEMORY_TOKENS, 1, 0, 0},
+                               {1100, FR_MEMORY_TOKENS, 2, 0, 2},
+                               {end - 8, 600, 3, 4, 12},
+                               {end - 1, 600, 3, 4, 12},
+                               {end, 600, 3, 4, 12}};
+    for (uint32_t i = 0; i < sizeof corners / sizeof *corners; i++)
+        drafts_alike(c, bucket, &corners[i], 77 + i);
 }
 
 /* ---- the end of a step ---- */
@@ -222,6 +238,7 @@ static void everything(const char *name, uint32_t widest, bool portable)
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         check_ending(&c, widest, &endings[i]);
     draft_contexts(&c, widest, 8, widest);
+    draft_corners(&c, widest);
     checker_close(&c);
     rig_close(&r);
     fr_host_close(host.user);
