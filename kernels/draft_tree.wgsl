@@ -5,19 +5,22 @@
 const_assert DEPTH == 8u && CANDIDATES == 64u && ORDERS == 8u;
 const NAMES = CANDIDATES * DEPTH;
 const QUADS = CANDIDATES / 4u;
-const PAIRS = NAMES / 2u;                           // of a candidate and two levels
-const THERE = CANDIDATES << SUM_BITS;               // in a node: it is one, of the candidate in the bits below
-const CHOSEN = 1u << 31u;                           // and it is in the tree
+const PAIRS = NAMES / 2u; // of a candidate and two levels
 const SUM_BITS = 20u;
 const LOW = (1u << SUM_BITS) - 1u;
-var<workgroup> tokens: array<vec4u, DEPTH * QUADS>;        // [DEPTH][CANDIDATES]: continuations; BREAK or anything behind it: it has ended
-var<workgroup> ended: array<vec2u, DEPTH>;          // candidates with a BREAK
-var<workgroup> weights: array<u32, CANDIDATES * 4u>; // of four candidates, the sums over each subset
-var<workgroup> matches: array<u32, QUADS>; // bytes
-var<workgroup> alike: array<vec2u, PAIRS>;          // candidates that are like this one in both levels; before that sums of the merge,
-                                                    // then x: the best of each candidate, y: counts, then the keys that are left
-var<workgroup> nodes: array<u32, NAMES>;            // two for a pair: alike in the first level; then share, then score, then index in the tree; first candidate << SUM_BITS
-var<workgroup> least: u32;                          // key of the tree, if it is not zero
+const THERE = CANDIDATES << SUM_BITS;                // in a node: it is one, of the candidate in the bits below
+const CHOSEN = 1u << 31u;                            // and it is in the tree
+var<workgroup> tokens: array<vec4u, DEPTH * QUADS>;  // [DEPTH][CANDIDATES]: continuations; one has ended at its first BREAK
+var<workgroup> ended: array<vec2u, DEPTH>;           // candidates with a BREAK
+var<workgroup> weights: array<u32, CANDIDATES * 4u>; // of each four candidates, the sums over their 16 subsets
+var<workgroup> matches: array<u32, QUADS>;           // a byte for each candidate
+// By turns: sums of the merge; candidates whose tokens are a candidate's in both levels of a pair; x: a candidate's largest key, y: how
+// many are larger, of a quarter; y: keys that may be in the tree.
+var<workgroup> alike: array<vec2u, PAIRS>;
+// By turns, below first candidate << SUM_BITS: share, score, index in the tree. At first the two words of the candidates that are alike in
+// the first level of a pair.
+var<workgroup> nodes: array<u32, NAMES>;
+var<workgroup> least: u32; // no key below it is in the tree
 var<workgroup> left: atomic<u32>;
 
 // A level of four candidates, and two of the subsets of their weights.
