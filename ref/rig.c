@@ -355,6 +355,7 @@ static const named_twin twins[] = {
     {"attend_split", ref_attend_split},
     {"merge", ref_merge},
     {"attend_stream", ref_attend_stream},
+    {"attend_tile", ref_attend_stream},
     {"attend_head", ref_attend_stream},
     {"residual", ref_residual},
     {"gateup", ref_gateup},

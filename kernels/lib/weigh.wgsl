@@ -1,4 +1,4 @@
-// Decode attention by 32 threads a chunk (attend_head, layers_attend): words of eight f16, and sums of weighted values.
+// Words of eight f16; and sums of weighted values, for decode attention by 32 threads a chunk (attend_head, layers_attend).
 const HD8 = HEAD_DIM / 8u;
 
 fn unpack_lo(w: vec4u) -> vec4f { return vec4f(unpack2x16float(w.x), unpack2x16float(w.y)); }

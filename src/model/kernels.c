@@ -13,7 +13,9 @@ enum {
     TRIES = 1 << 16,   /* of a workgroup of it that waits, some 50 ms; by then it counts as lost */
     CPU_TRIES = 200,
     DRAFT_SIZE = FR_DRAFT_CANDIDATES / 4 + 1, /* vec4u that draft_match leaves for a slice */
-    MOST_PARTS = 1 << 24 /* vec4f: 256 MiB of partial results of attention; fewer nodes where contexts are longer */
+    MOST_PARTS = 1 << 24, /* vec4f: 256 MiB of partial results of attention; fewer nodes where contexts are longer */
+    TILE_ROWS = 32,       /* query rows of a tile of attend_tile at most, and chunks that it takes at a time: 1, 2, 4, 8 or 16 */
+    TILE_CHUNKS = 4
 };
 
 /* How a kernel cuts its work: a workgroup makes `rows` x `tokens` products; a thread four rows and t tokens of them, with `lanes` threads
@@ -39,6 +41,11 @@ struct fr_kernel_set {
 static uint32_t over(uint32_t n, uint32_t d)
 {
     return (n + d - 1) / d;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
 }
 
 static uint32_t take(uint32_t *end, uint32_t size)
@@ -383,6 +390,14 @@ uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes, uint32_t 
            spans * rows * 16 /* running */;
 }
 
+uint32_t fr_attention_tile_bytes(const fr_config *c, const fr_attention_tile *t)
+{
+    const uint32_t padded = over(t->nodes * (c->n_heads / c->n_kv_heads), 4) * 4, handed = t->chunks - t->chunks / t->sharers;
+    return padded * c->head_dim * 4 /* query */ + padded * t->chunks * (FR_CHUNK + 4) * 4 /* score */ +
+           padded * t->chunks * (4 + 16 + 8) /* peak, sums, ab */ + padded * (8 + 4) /* span_ab, top */ +
+           larger(handed * padded * c->head_dim * 4, 16) /* handed */;
+}
+
 /* False with the error if even the smallest workgroup needs more than the adapter has. */
 static bool attention_fits(const fr_kernel_set *k, uint32_t bytes, fr_error_text *e)
 {
@@ -397,18 +412,49 @@ static bool attention_fits(const fr_kernel_set *k, uint32_t bytes, fr_error_text
     return false;
 }
 
+/* Of a CPU adapter: more rows only save loads there (doc/performance.md). */
 static uint32_t stream_nodes(const fr_kernel_set *k)
 {
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
-    /* two groups of four rows on a GPU: more rows a workgroup leave too few workgroups; on a CPU adapter they only save loads
-       (doc/performance.md) */
-    uint32_t nodes = (fr_gpu_get_limits(k->gpu)->is_cpu ? 16 : 8) / group;
+    uint32_t nodes = 16 / group;
     nodes = nodes && !k->tree ? nodes : 1; /* rows that are worked on together share their ancestors' places */
     while (nodes & (nodes - 1))
         nodes--; /* a power of two divides every bucket */
     while (nodes > 1 && (nodes > k->nodes || fr_attention_stream_bytes(k->config, nodes, k->shape->context) > room))
         nodes /= 2;
     return nodes;
+}
+
+/* A thread has four rows and four positions of the scores, then four rows and four dimensions of the values: of the latter, threads that
+ * are left share the chunks. */
+static fr_attention_tile attention_tile(const fr_config *c, uint32_t nodes, uint32_t chunks)
+{
+    const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), scores = chunks * FR_CHUNK / 4, values = c->head_dim / 4;
+    fr_attention_tile t = {.nodes = nodes, .chunks = chunks, .sharers = 1, .threads = over(rows, 4) * larger(scores, values)};
+    while (2 * t.sharers <= chunks && 2 * t.sharers * values <= scores)
+        t.sharers *= 2;
+    return t;
+}
+
+/* Rows that only fill up a group of four cost as much as others; a dozen rows suffice to share what is loaded, of equals more are better;
+ * fewer chunks at a time, with more barriers, only where tiles become better by it. */
+static fr_attention_tile choose_attention_tile(const fr_kernel_set *k)
+{
+    const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
+    const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
+    fr_attention_tile best = {0};
+    uint32_t most = 0;
+    for (uint32_t chunks = TILE_CHUNKS, worth = 20; chunks; chunks /= 2, worth -= 4)
+        for (uint32_t nodes = 1; nodes == 1 || (nodes <= k->nodes && nodes * group <= TILE_ROWS); nodes++) {
+            const fr_attention_tile t = attention_tile(k->config, nodes, chunks);
+            const uint32_t rows = nodes * group, value = worth + 8 * rows / over(rows, 4) + (rows < 12 ? rows : 12);
+            if (t.threads > l->threads || fr_attention_tile_bytes(k->config, &t) > l->workgroup_bytes || value < most)
+                continue;
+            if (value > most || t.chunks == best.chunks)
+                best = t;
+            most = value;
+        }
+    return best;
 }
 
 /* Chunks of the longest context that attend_head takes: as many as fit workgroup memory, up to 64. 0 if the adapter or the model is not
@@ -423,6 +469,49 @@ static uint32_t whole_chunks(const fr_kernel_set *k)
     return has_lanes(k, FR_CHUNK) && head_dim % FR_BLOCK == 0 && spans * span + head_dim * 4 <= room ? spans * FR_SPAN : 0;
 }
 
+/* Of those that leave the result quantised. */
+static void begin_attention(fr_kernel *b, const fr_kernel_set *k, uint32_t threads)
+{
+    common(b, k, threads, has_lanes(k, 8));
+    fr_kernel_piece(b, "lib/state_read");
+    fr_kernel_u32(b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
+    fr_kernel_piece(b, "lib/chunks");
+    fr_kernel_piece(b, "lib/online");
+    add_quantise(b, k, FR_ACT);
+}
+
+static bool build_stream(fr_kernel_set *k, fr_error_text *e)
+{
+    const uint32_t threads = 4, nodes = stream_nodes(k); /* one SIMD group of SwiftShader: barriers switch between none */
+    fr_kernel b;
+    if (!attention_fits(k, fr_attention_stream_bytes(k->config, nodes, k->shape->context), e))
+        return false;
+    begin_attention(&b, k, threads);
+    fr_kernel_u32(&b, "QNODES", nodes);
+    fr_kernel_piece(&b, "lib/attend");
+    fr_kernel_piece(&b, "lib/attend_rows");
+    k->attention.tile_nodes = nodes;
+    k->attention.attend = fr_kernel_build(&b, k->gpu, "attend_stream", FR_READS_STATE);
+    return true;
+}
+
+static bool build_tile(fr_kernel_set *k, fr_error_text *e)
+{
+    const fr_attention_tile t = choose_attention_tile(k), least = attention_tile(k->config, 1, 1);
+    fr_kernel b;
+    if (!t.nodes) /* memory runs out before threads do, where both are as WebGPU's defaults or in proportion */
+        return attention_fits(k, larger(fr_attention_tile_bytes(k->config, &least), fr_gpu_get_limits(k->gpu)->workgroup_bytes + 1), e);
+    begin_attention(&b, k, t.threads);
+    fr_kernel_u32(&b, "QNODES", t.nodes);
+    fr_kernel_u32(&b, "BLOCK_CHUNKS", t.chunks);
+    fr_kernel_u32(&b, "SHARERS", t.sharers);
+    fr_kernel_piece(&b, "lib/weigh");
+    fr_kernel_piece(&b, "lib/attend_block");
+    k->attention.tile_nodes = t.nodes;
+    k->attention.attend = fr_kernel_build(&b, k->gpu, "attend_tile", FR_READS_STATE);
+    return true;
+}
+
 const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
 {
     fr_attention *a = &k->attention;
@@ -430,25 +519,10 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
         return a;
     const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
     a->split = (k->nodes == 1 || k->tree) && !l->is_cpu;
+    if (!a->split)
+        return (l->is_cpu ? build_stream : build_tile)(k, e) ? a : NULL;
     const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
     fr_kernel b;
-    if (!a->split) {
-        const uint32_t threads = l->is_cpu ? 4 : 64; /* one SIMD group of SwiftShader: barriers switch between none */
-        a->tile_nodes = stream_nodes(k);
-        if (!attention_fits(k, fr_attention_stream_bytes(k->config, a->tile_nodes, k->shape->context), e))
-            return NULL;
-        common(&b, k, threads, has_lanes(k, 8));
-        fr_kernel_piece(&b, "lib/state_read");
-        fr_kernel_u32(&b, "QNODES", a->tile_nodes);
-        fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
-        fr_kernel_piece(&b, "lib/chunks");
-        fr_kernel_piece(&b, "lib/attend");
-        fr_kernel_piece(&b, "lib/attend_rows");
-        fr_kernel_piece(&b, "lib/online");
-        add_quantise(&b, k, FR_ACT);
-        a->attend = fr_kernel_build(&b, k->gpu, "attend_stream", FR_READS_STATE);
-        return a;
-    }
     const uint32_t most = whole_chunks(k);
     if (most) {
         a->whole_positions = most * FR_CHUNK;
@@ -470,12 +544,7 @@ const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
     fr_kernel_piece(&b, "lib/attend_row");
     a->attend = fr_kernel_build(&b, k->gpu, "attend_split", FR_READS_STATE);
     a->merge_blocks = 2;
-    common(&b, k, a->merge_blocks * FR_BLOCK / 4, has_lanes(k, 8));
-    fr_kernel_piece(&b, "lib/chunks");
-    fr_kernel_piece(&b, "lib/state_read");
-    fr_kernel_u32(&b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
-    fr_kernel_piece(&b, "lib/online");
-    add_quantise(&b, k, FR_ACT);
+    begin_attention(&b, k, a->merge_blocks * FR_BLOCK / 4);
     a->merge = fr_kernel_build(&b, k->gpu, "merge", FR_READS_STATE);
     return a;
 }
@@ -493,11 +562,6 @@ static void shape_constants(fr_kernel *b, const char *name, const fr_matrix *m)
         snprintf(text, sizeof text, "%s_%s", name, all[i].suffix);
         fr_kernel_u32(b, text, all[i].value);
     }
-}
-
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
 }
 
 static void common_to_layers(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)

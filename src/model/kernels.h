@@ -42,12 +42,22 @@ typedef struct fr_attention {
         *whole; /* beside split: does both, a workgroup for each head, in contexts of up to whole_positions; NULL if the adapter can't */
     uint32_t whole_positions;
     uint32_t merge_blocks; /* blocks of 32 values a workgroup of merge makes */
-    uint32_t tile_nodes; /* nodes a workgroup of a streaming attend takes */
+    uint32_t tile_nodes; /* nodes a workgroup of an attend that goes through all chunks takes */
 } fr_attention;
 
-/* Workgroup memory of attend_split and attend_stream in bytes: every workgroup variable of the kernel and its pieces. */
+/* How attend_tile cuts its work. */
+typedef struct fr_attention_tile {
+    uint32_t nodes;   /* of a workgroup */
+    uint32_t chunks;  /* taken at a time: 1, 2, 4, 8 or 16 */
+    uint32_t
+        sharers; /* threads that share the chunks of four rows' and four dimensions' values, a power of two, as many as `chunks` at most */
+    uint32_t threads; /* of a workgroup */
+} fr_attention_tile;
+
+/* Workgroup memory of attend_split, attend_stream and attend_tile in bytes: every workgroup variable of the kernel and its pieces. */
 uint32_t fr_attention_split_bytes(const fr_config *, uint32_t threads);
 uint32_t fr_attention_stream_bytes(const fr_config *, uint32_t nodes, uint32_t context);
+uint32_t fr_attention_tile_bytes(const fr_config *, const fr_attention_tile *);
 
 enum { FR_WHOLE_NODES = 8 }; /* most nodes of a step whose layers are one dispatch */
 
@@ -55,8 +65,8 @@ enum { FR_WHOLE_NODES = 8 }; /* most nodes of a step whose layers are one dispat
 typedef struct fr_all_layers {
     fr_pipeline *begin, *layers;
     uint32_t words, span_words; /* of the exchange: without spans of attention, and more for each (fr_all_layers_words) */
-    uint32_t most_groups;   /* workgroups that find something to do */
-    uint32_t positions;     /* of the longest context that it takes */
+    uint32_t most_groups; /* workgroups that find something to do */
+    uint32_t positions; /* of the longest context that it takes */
 } fr_all_layers;
 
 /* Words of the exchange that begin empties for so many positions. */
