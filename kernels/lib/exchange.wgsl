@@ -19,28 +19,20 @@ fn hand_out_words(at: u32, words: vec4u) {
 // Takes `count` words from `at` on into the inbox at word `to`; of each `whole` words the first `used`. Every thread of the workgroup calls it, and
 // workgroupBarrier() after it.
 fn take(lid: u32, at: u32, count: u32, to: u32, used: u32, whole: u32) {
-    for (var i = lid; i < count; i += 2u * WG) {
-        let k = i + WG;
+    for (var i = lid; i < count; i += WG) { // one word at a time is faster than several under way
         let here = at + i / used * whole + i % used;
-        let there = select(here, at + k / used * whole + k % used, k < count);
         var tries = 0u;
-        loop {
-            let a = atomicLoad(&exchange[here]); // both under way at once
-            let b = atomicLoad(&exchange[there]);
-            if (a != EMPTY && b != EMPTY) {
-                put(to + i, a);
-                if (k < count) {
-                    put(to + k, b);
-                }
-                break;
-            }
+        var word = atomicLoad(&exchange[here]);
+        while (word == EMPTY) {
             tries++;
             if (tries >= TRIES || ((tries & 63u) == 63u && atomicLoad(&exchange[LOST_AT]) != EMPTY)) {
                 atomicStore(&exchange[LOST_AT], 1u); // the others need not wait as long
                 gave_up = 1u;
                 break;
             }
+            word = atomicLoad(&exchange[here]);
         }
+        put(to + i, word);
     }
 }
 fn put(i: u32, word: u32) { inbox[i >> 2u][i & 3u] = word; }

@@ -143,7 +143,7 @@ fn lanes_sum(lid: u32, base: u32, lanes: u32, of_lane: vec4f) -> vec4f {
 }
 
 // Factors of RMSNorm from the inbox, as in lib/rms: 16 neighbours a node.
-fn find_factors(lid: u32, base: u32, nodes: u32) {
+fn find_factors(lid: u32, base: u32, node0: u32, nodes: u32) {
     let node = min(lid / 16u, nodes - 1u);
     var s = 0.0;
     for (var i = 0u; i < (FROM_X.blocks + 15u) / 16u; i++) {
@@ -154,7 +154,7 @@ fn find_factors(lid: u32, base: u32, nodes: u32) {
         s += swap(lid, base, s, m);
     }
     if (lid < 16u * nodes && lid % 16u == 0u) {
-        rms_factors[node] = inverseSqrt(fma(s, INV_DIM, EPS));
+        rms_factors[node0 + node] = inverseSqrt(fma(s, INV_DIM, EPS));
     }
 }
 
@@ -175,45 +175,49 @@ fn products(lid: u32, base: u32, nodes: u32, s: Shape, wide: bool, kind: u32, ti
         rows_b = rows_at(s, kind, tile, min(r + step, rows - EACH));
         b = load_leaf(s, rows_b, leaf);
     }
-    if (start == FROM_ACT) {
-        for (var i = lid; i < nodes * s.blocks * 5u; i += WG) {
-            inbox[i] = act[ACT_X + i];
+    let most = INBOX / (s.blocks * select(USED_WORDS, BLOCK_WORDS, wide) / 4u); // nodes that the inbox has room for
+    for (var node0 = 0u; node0 < select(nodes, 1u, most >= N); node0 += most) {
+        let count = min(nodes - node0, most);
+        if (start == FROM_ACT) {
+            for (var i = lid; i < count * s.blocks * 5u; i += WG) {
+                inbox[i] = act[ACT_X + node0 * s.blocks * 5u + i];
+            }
+        } else if (wide) {
+            take(lid, start + node0 * s.blocks * BLOCK_WORDS, count * s.blocks * BLOCK_WORDS, 0u, BLOCK_WORDS, BLOCK_WORDS);
+        } else {
+            take(lid, start + node0 * s.blocks * BLOCK_WORDS, count * s.blocks * USED_WORDS, 0u, USED_WORDS, BLOCK_WORDS);
         }
-    } else if (wide) {
-        take(lid, start, nodes * s.blocks * BLOCK_WORDS, 0u, BLOCK_WORDS, BLOCK_WORDS);
-    } else {
-        take(lid, start, nodes * s.blocks * USED_WORDS, 0u, USED_WORDS, BLOCK_WORDS);
-    }
-    workgroupBarrier();
-    if (wide) {
-        find_factors(lid, base, nodes);
-    }
-    for (var first = 0u; first < rows; first += step) {
-        var at = rows_a;
-        var l = a;
-        if (EACH == 1u && first == step) {
-            at = rows_b;
-            l = b;
-        } else if (first > 0u) {
-            at = rows_at(s, kind, tile, min(first + r, rows - EACH));
-            l = load_leaf(s, at, leaf);
+        workgroupBarrier();
+        if (wide) {
+            find_factors(lid, base, node0, count);
         }
-        for (var n0 = 0u; n0 < nodes; n0 += EACH) {
-            let n = n0 + first_node;
-            let of_lane = select(vec4f(), leaf_sum(s, wide, at, leaf, min(n, nodes - 1u), l), lane < s.leaves);
-            let sum = lanes_sum(lid, base, s.lanes, of_lane);
-            let v = (first + r) / 4u * N + n;
-            if (lane == 0u && first + r < rows && n < nodes) {
-                if (EACH == 4u) {
-                    val[v] = sum;
-                } else {
-                    val[v][(first + r) & 3u] = sum.x;
-                    if (EACH == 2u) {
-                        val[v][((first + r) & 3u) + 1u] = sum.y;
+        for (var first = 0u; first < rows; first += step) {
+            var at = rows_a;
+            var l = a;
+            if (EACH == 1u && first == step) {
+                at = rows_b;
+                l = b;
+            } else if (first > 0u) {
+                at = rows_at(s, kind, tile, min(first + r, rows - EACH));
+                l = load_leaf(s, at, leaf);
+            }
+            for (var n0 = 0u; n0 < count; n0 += EACH) {
+                let n = n0 + first_node;
+                let of_lane = select(vec4f(), leaf_sum(s, wide, at, leaf, min(n, count - 1u), l), lane < s.leaves);
+                let sum = lanes_sum(lid, base, s.lanes, of_lane);
+                let v = (first + r) / 4u * N + node0 + n;
+                if (lane == 0u && first + r < rows && n < count) {
+                    if (EACH == 4u) {
+                        val[v] = sum;
+                    } else {
+                        val[v][(first + r) & 3u] = sum.x;
+                        if (EACH == 2u) {
+                            val[v][((first + r) & 3u) + 1u] = sum.y;
+                        }
                     }
                 }
             }
         }
+        workgroupBarrier();
     }
-    workgroupBarrier();
 }

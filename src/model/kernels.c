@@ -564,6 +564,11 @@ static void shape_constants(fr_kernel *b, const char *name, const fr_matrix *m)
     }
 }
 
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 static void common_to_layers(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
 {
     constants(b, k, threads, subgroups);
@@ -587,9 +592,11 @@ static all_sizes size_all_layers(const fr_kernel_set *k, const fr_all_layers *a)
     all_sizes z = {.threads = l->is_cpu ? 128 : l->threads < 512 ? 256 : 512}; /* 16 for each of FR_WHOLE_NODES at least */
     const uint32_t swap = has_lanes(k, FR_CHUNK) ? 0 : z.threads * 16,
                    products = n * larger(c->dim * FR_ACT_FINE, widest * FR_ACT) / FR_BLOCK;
-    z.inbox = larger(products, n * c->head_dim / 4 + 2 * n * c->head_dim / 8 + FR_SPAN * (c->head_dim + 4) / 4);
-    const uint32_t bytes = z.inbox * 16 + 16 * n * 16 + n * 4 + 16 + FR_CHUNK * 8 + swap, context = k->shape->context;
-    if (bytes <= l->workgroup_bytes)
+    const uint32_t others = 16 * n * 16 + n * 4 + 16 + swap, room = (l->workgroup_bytes - smaller(others, l->workgroup_bytes)) / 16,
+                   one = larger(products / n, n * c->head_dim / 4 + 2 * n * c->head_dim / 8 + FR_SPAN * (c->head_dim + 4) / 4),
+                   context = k->shape->context;
+    z.inbox = smaller(larger(products, one), room); /* what does not fit comes for fewer nodes at a time */
+    if (z.inbox >= one)
         z.spans = over(context < MOST_WHOLE ? context : MOST_WHOLE, FR_SPAN * FR_CHUNK);
     while (z.spans && fr_all_layers_words(a, z.spans * FR_SPAN * FR_CHUNK) > k->shape->exchange_size)
         z.spans--;
