@@ -221,21 +221,25 @@ static void score_predicts_answer(void)
 }
 
 /* Twelve query heads of 128 dimensions for one key head take 14,016 bytes of workgroup memory, thirteen 17,104; the default limit is
- * 16,384. */
+ * 16,384. Attention of GPUs gets along with less. */
 static void workgroup_memory(void)
 {
-    for (uint32_t heads = 12; heads <= 13; heads++) {
-        const tiny_model m = {.layers = 1, .dim = 64, .heads = heads, .kv_heads = 1, .head_dim = 128, .type = "q8_0"};
+    session_rig probe = session_engine(64, true);
+    const bool cpu = strstr(fr_info(probe.engine, FR_INFO_ADAPTER), "CPU") != NULL;
+    session_close(&probe);
+    for (uint32_t large = 0; large < 2; large++) {
+        const tiny_model m = {.layers = 1, .dim = 64, .heads = !large ? 12 : cpu ? 13 : 64, .kv_heads = 1, .head_dim = 128, .type = "q8_0"};
         session_rig r = session_engine(64, true);
         size_t size, used;
         uint8_t *bytes = tiny_model_bytes(&m, &size);
         CHECK(bytes);
-        if (heads == 12) {
+        if (!large) {
             session_feed(&r, bytes, size);
             session_drive(&r, FR_STATE_READY);
         } else {
             CHECK_INT(fr_feed(r.engine, bytes, size, &used), FR_NO_GPU);
-            CHECK_MSG(strstr(fr_error(r.engine), "maxComputeWorkgroupStorageSize is 16384") && strstr(fr_error(r.engine), "needs 17104"),
+            CHECK_MSG(strstr(fr_error(r.engine), "maxComputeWorkgroupStorageSize is 16384") &&
+                          (!cpu || strstr(fr_error(r.engine), "needs 17104")),
                       "%s", fr_error(r.engine));
             CHECK_INT(fr_poll(r.engine), FR_STATE_FAILED);
         }

@@ -1,4 +1,4 @@
-#include "model/kernels.h"
+#include "model/kernel_set.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,15 +7,12 @@
 #include "spec/draft.h"
 
 enum {
-    FR_WTYPES = 3,
     ROWS_MIN = 32,
     MOST_WHOLE = 2048, /* positions of a step whose layers are one dispatch */
     TRIES = 1 << 16,   /* of a workgroup of it that waits, some 50 ms; by then it counts as lost */
     CPU_TRIES = 200,
     DRAFT_SIZE = FR_DRAFT_CANDIDATES / 4 + 1, /* vec4u that draft_match leaves for a slice */
-    MOST_PARTS = 1 << 24, /* vec4f: 256 MiB of partial results of attention; fewer nodes where contexts are longer */
-    TILE_ROWS = 32,       /* query rows of a tile of attend_tile at most, and chunks that it takes at a time: 1, 2, 4, 8 or 16 */
-    TILE_CHUNKS = 4
+    MOST_PARTS = 1 << 24 /* vec4f: 256 MiB of partial results of attention; fewer nodes where contexts are longer */
 };
 
 /* How a kernel cuts its work: a workgroup makes `rows` x `tokens` products; a thread four rows and t tokens of them, with `lanes` threads
@@ -24,29 +21,7 @@ typedef struct tile {
     uint32_t rows, tokens, t, lanes;
 } tile;
 
-struct fr_kernel_set {
-    fr_gpu *gpu;
-    const fr_config *config;
-    const fr_shape *shape;
-    uint32_t nodes;
-    bool tree;
-    fr_tiled qkv[FR_WTYPES], o[FR_WTYPES], gateup[FR_WTYPES], down[FR_WTYPES], head[FR_WTYPES][2];
-    fr_pipeline *embed[FR_WTYPES], *score, *advance[2], *match, *draft, *accept, *compact;
-    fr_attention attention;
-    fr_all_layers all;
-};
-
 /* ---- sizes ---- */
-
-static uint32_t over(uint32_t n, uint32_t d)
-{
-    return (n + d - 1) / d;
-}
-
-static uint32_t larger(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
 
 static uint32_t take(uint32_t *end, uint32_t size)
 {
@@ -164,7 +139,7 @@ static tile choose_tile(const fr_kernel_set *k, const fr_matrix *m, uint32_t tok
 /* ---- building ---- */
 
 /* Eight neighbours of a subgroup quantise a block, 16 share a token's norm. */
-static bool has_lanes(const fr_kernel_set *k, uint32_t lanes)
+bool fr_kernel_has_lanes(const fr_kernel_set *k, uint32_t lanes)
 {
     return !fr_gpu_get_limits(k->gpu)->is_cpu && fr_gpu_get_limits(k->gpu)->subgroup >= lanes;
 }
@@ -199,7 +174,7 @@ static void constants(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bo
     fr_kernel_piece(b, k->tree ? "lib/nodes_tree" : "lib/nodes_chain");
 }
 
-static void common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
+void fr_kernel_common(fr_kernel *b, const fr_kernel_set *k, uint32_t threads, bool subgroups)
 {
     constants(b, k, threads, subgroups);
     fr_kernel_piece(b, "lib/params");
@@ -243,7 +218,7 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     const bool shuffles = t.lanes > 1 && l->subgroup >= t.lanes;
     const uint32_t threads = groups * t.lanes;
     const bool quads = l->is_cpu && l->subgroup >= 4 && t.t > 1;
-    common(b, k, threads, shuffles || quads || has_lanes(k, 8));
+    fr_kernel_common(b, k, threads, shuffles || quads || fr_kernel_has_lanes(k, 8));
     fr_kernel_piece(b, "lib/state_read");
     const bool from_x = slot != FR_PART_O && slot != FR_PART_DOWN, wide = from_x && slot != FR_PART_TABLE;
     fr_kernel_u32(b, "PART", slot);
@@ -277,16 +252,16 @@ static void begin_tiled(fr_kernel *b, const fr_kernel_set *k, const fr_matrix *m
     }
     fr_kernel_f32(b, "INV_DIM", 1.0f / (float)k->config->dim);
     fr_kernel_f32(b, "EPS", k->config->norm_eps);
-    fr_kernel_piece(b, has_lanes(k, 16) && t.tokens * 16 <= threads ? "lib/rms_lanes" : "lib/rms");
+    fr_kernel_piece(b, fr_kernel_has_lanes(k, 16) && t.tokens * 16 <= threads ? "lib/rms_lanes" : "lib/rms");
 }
 
 /* `size`: vec4u of a block. */
-static void add_quantise(fr_kernel *b, const fr_kernel_set *k, uint32_t size)
+void fr_kernel_quantise(fr_kernel *b, const fr_kernel_set *k, uint32_t size)
 {
     fr_kernel_u32(b, "OUT_SIZE", size);
     fr_kernel_piece(b, "lib/put_act");
     fr_kernel_piece(b, "lib/codes");
-    fr_kernel_piece(b, has_lanes(k, 8) ? "lib/quantise_lanes" : "lib/quantise_thread");
+    fr_kernel_piece(b, fr_kernel_has_lanes(k, 8) ? "lib/quantise_lanes" : "lib/quantise_thread");
 }
 
 /* What rows of q, k and v become. */
@@ -319,7 +294,7 @@ static const fr_tiled *residual(fr_kernel_set *k, fr_tiled *out, const fr_matrix
     begin_tiled(&b, k, m, t, down ? FR_PART_DOWN : FR_PART_O);
     fr_kernel_u32(&b, "ACT_IN", down ? k->shape->act_h : k->shape->act_a);
     fr_kernel_bool(&b, "NORM_NEXT", down);
-    add_quantise(&b, k, FR_ACT_FINE);
+    fr_kernel_quantise(&b, k, FR_ACT_FINE);
     *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "residual", FR_READS_STATE), t.rows, t.tokens};
     return out;
 }
@@ -343,7 +318,7 @@ const fr_tiled *fr_kernel_gateup(fr_kernel_set *k, const fr_matrix *gate)
     t.rows = 64; /* 32 of gate and 32 of up: the quantised block of the hidden layer needs them together */
     fr_kernel b;
     begin_tiled(&b, k, gate, t, FR_PART_GATE);
-    add_quantise(&b, k, FR_ACT);
+    fr_kernel_quantise(&b, k, FR_ACT);
     *out = (fr_tiled){fr_kernel_build(&b, k->gpu, "gateup", FR_READS_STATE), t.rows / 2, t.tokens};
     return out;
 }
@@ -367,186 +342,14 @@ fr_pipeline *fr_kernel_embed(fr_kernel_set *k, const fr_matrix *m)
 {
     if (!k->embed[m->type]) {
         fr_kernel b;
-        common(&b, k, 64, has_lanes(k, 8));
+        fr_kernel_common(&b, k, 64, fr_kernel_has_lanes(k, 8));
         fr_kernel_piece(&b, "lib/state_read");
         fr_kernel_u32(&b, "PART", FR_PART_TABLE);
         matrix_constants(&b, m, false);
-        add_quantise(&b, k, FR_ACT_FINE);
+        fr_kernel_quantise(&b, k, FR_ACT_FINE);
         k->embed[m->type] = fr_kernel_build(&b, k->gpu, "embed", FR_READS_STATE);
     }
     return k->embed[m->type];
-}
-
-uint32_t fr_attention_split_bytes(const fr_config *c, uint32_t threads)
-{
-    const uint32_t rows = c->n_heads / c->n_kv_heads;
-    return rows * c->head_dim * 4 /* query */ + rows * FR_CHUNK * 4 /* score */ + threads * 16 /* part */;
-}
-
-uint32_t fr_attention_stream_bytes(const fr_config *c, uint32_t nodes, uint32_t context)
-{
-    const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), padded = over(rows, 4) * 4, spans = context > FR_SPAN * FR_CHUNK ? 2 : 1;
-    return padded * c->head_dim * 4 /* query */ + padded * FR_CHUNK * 4 /* score */ + spans * rows * c->head_dim * 4 /* val */ +
-           spans * rows * 16 /* running */;
-}
-
-uint32_t fr_attention_tile_bytes(const fr_config *c, const fr_attention_tile *t)
-{
-    const uint32_t padded = over(t->nodes * (c->n_heads / c->n_kv_heads), 4) * 4, handed = t->chunks - t->chunks / t->sharers;
-    return padded * c->head_dim * 4 /* query */ + padded * t->chunks * (FR_CHUNK + 4) * 4 /* score */ +
-           padded * t->chunks * (4 + 16 + 8) /* peak, sums, ab */ + padded * (8 + 4) /* span_ab, top */ +
-           larger(handed * padded * c->head_dim * 4, 16) /* handed */;
-}
-
-/* False with the error if even the smallest workgroup needs more than the adapter has. */
-static bool attention_fits(const fr_kernel_set *k, uint32_t bytes, fr_error_text *e)
-{
-    const uint32_t room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
-    if (bytes <= room)
-        return true;
-    fr_fail(
-        e, FR_NO_GPU,
-        "the GPU's maxComputeWorkgroupStorageSize is %u, attention with %u query heads of %u dimensions for each key head needs %u: try "
-        "another adapter or model",
-        room, k->config->n_heads / k->config->n_kv_heads, k->config->head_dim, bytes);
-    return false;
-}
-
-/* Of a CPU adapter: more rows only save loads there (doc/performance.md). */
-static uint32_t stream_nodes(const fr_kernel_set *k)
-{
-    const uint32_t group = k->config->n_heads / k->config->n_kv_heads, room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
-    uint32_t nodes = 16 / group;
-    nodes = nodes && !k->tree ? nodes : 1; /* rows that are worked on together share their ancestors' places */
-    while (nodes & (nodes - 1))
-        nodes--; /* a power of two divides every bucket */
-    while (nodes > 1 && (nodes > k->nodes || fr_attention_stream_bytes(k->config, nodes, k->shape->context) > room))
-        nodes /= 2;
-    return nodes;
-}
-
-/* A thread has four rows and four positions of the scores, then four rows and four dimensions of the values: of the latter, threads that
- * are left share the chunks. */
-static fr_attention_tile attention_tile(const fr_config *c, uint32_t nodes, uint32_t chunks)
-{
-    const uint32_t rows = nodes * (c->n_heads / c->n_kv_heads), scores = chunks * FR_CHUNK / 4, values = c->head_dim / 4;
-    fr_attention_tile t = {.nodes = nodes, .chunks = chunks, .sharers = 1, .threads = over(rows, 4) * larger(scores, values)};
-    while (2 * t.sharers <= chunks && 2 * t.sharers * values <= scores)
-        t.sharers *= 2;
-    return t;
-}
-
-/* Rows that only fill up a group of four cost as much as others; a dozen rows suffice to share what is loaded, of equals more are better;
- * fewer chunks at a time, with more barriers, only where tiles become better by it. */
-static fr_attention_tile choose_attention_tile(const fr_kernel_set *k)
-{
-    const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
-    const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
-    fr_attention_tile best = {0};
-    uint32_t most = 0;
-    for (uint32_t chunks = TILE_CHUNKS, worth = 20; chunks; chunks /= 2, worth -= 4)
-        for (uint32_t nodes = 1; nodes == 1 || (nodes <= k->nodes && nodes * group <= TILE_ROWS); nodes++) {
-            const fr_attention_tile t = attention_tile(k->config, nodes, chunks);
-            const uint32_t rows = nodes * group, value = worth + 8 * rows / over(rows, 4) + (rows < 12 ? rows : 12);
-            if (t.threads > l->threads || fr_attention_tile_bytes(k->config, &t) > l->workgroup_bytes || value < most)
-                continue;
-            if (value > most || t.chunks == best.chunks)
-                best = t;
-            most = value;
-        }
-    return best;
-}
-
-/* Chunks of the longest context that attend_head takes: as many as fit workgroup memory, up to 64. 0 if the adapter or the model is not
- * made for it. */
-static uint32_t whole_chunks(const fr_kernel_set *k)
-{
-    const uint32_t head_dim = k->config->head_dim, chunk = 16 + head_dim * 4, span = FR_SPAN * chunk + 4,
-                   room = fr_gpu_get_limits(k->gpu)->workgroup_bytes;
-    uint32_t spans = 4;
-    while (spans > 2 && spans * span + head_dim * 4 > room)
-        spans -= 2; /* maxima are folded 32 chunks at a time */
-    return has_lanes(k, FR_CHUNK) && head_dim % FR_BLOCK == 0 && spans * span + head_dim * 4 <= room ? spans * FR_SPAN : 0;
-}
-
-/* Of those that leave the result quantised. */
-static void begin_attention(fr_kernel *b, const fr_kernel_set *k, uint32_t threads)
-{
-    common(b, k, threads, has_lanes(k, 8));
-    fr_kernel_piece(b, "lib/state_read");
-    fr_kernel_u32(b, "BLOCKS", k->config->n_heads * k->config->head_dim / FR_BLOCK);
-    fr_kernel_piece(b, "lib/chunks");
-    fr_kernel_piece(b, "lib/online");
-    add_quantise(b, k, FR_ACT);
-}
-
-static bool build_stream(fr_kernel_set *k, fr_error_text *e)
-{
-    const uint32_t threads = 4, nodes = stream_nodes(k); /* one SIMD group of SwiftShader: barriers switch between none */
-    fr_kernel b;
-    if (!attention_fits(k, fr_attention_stream_bytes(k->config, nodes, k->shape->context), e))
-        return false;
-    begin_attention(&b, k, threads);
-    fr_kernel_u32(&b, "QNODES", nodes);
-    fr_kernel_piece(&b, "lib/attend");
-    fr_kernel_piece(&b, "lib/attend_rows");
-    k->attention.tile_nodes = nodes;
-    k->attention.attend = fr_kernel_build(&b, k->gpu, "attend_stream", FR_READS_STATE);
-    return true;
-}
-
-static bool build_tile(fr_kernel_set *k, fr_error_text *e)
-{
-    const fr_attention_tile t = choose_attention_tile(k), least = attention_tile(k->config, 1, 1);
-    fr_kernel b;
-    if (!t.nodes) /* memory runs out before threads do, where both are as WebGPU's defaults or in proportion */
-        return attention_fits(k, larger(fr_attention_tile_bytes(k->config, &least), fr_gpu_get_limits(k->gpu)->workgroup_bytes + 1), e);
-    begin_attention(&b, k, t.threads);
-    fr_kernel_u32(&b, "QNODES", t.nodes);
-    fr_kernel_u32(&b, "BLOCK_CHUNKS", t.chunks);
-    fr_kernel_u32(&b, "SHARERS", t.sharers);
-    fr_kernel_piece(&b, "lib/weigh");
-    fr_kernel_piece(&b, "lib/attend_block");
-    k->attention.tile_nodes = t.nodes;
-    k->attention.attend = fr_kernel_build(&b, k->gpu, "attend_tile", FR_READS_STATE);
-    return true;
-}
-
-const fr_attention *fr_kernel_attention(fr_kernel_set *k, fr_error_text *e)
-{
-    fr_attention *a = &k->attention;
-    if (a->attend)
-        return a;
-    const fr_gpu_limits *l = fr_gpu_get_limits(k->gpu);
-    a->split = (k->nodes == 1 || k->tree) && !l->is_cpu;
-    if (!a->split)
-        return (l->is_cpu ? build_stream : build_tile)(k, e) ? a : NULL;
-    const uint32_t group = k->config->n_heads / k->config->n_kv_heads;
-    fr_kernel b;
-    const uint32_t most = whole_chunks(k);
-    if (most) {
-        a->whole_positions = most * FR_CHUNK;
-        common(&b, k, l->threads < 512 ? 256 : 512, true);
-        fr_kernel_piece(&b, "lib/state_read");
-        fr_kernel_u32(&b, "MOST_CHUNKS", most);
-        fr_kernel_piece(&b, "lib/chunks");
-        fr_kernel_piece(&b, "lib/weigh");
-        add_quantise(&b, k, FR_ACT);
-        a->whole = fr_kernel_build(&b, k->gpu, "attend_head", FR_READS_STATE);
-    }
-    const uint32_t threads = group <= 2 ? 64 : group <= 4 ? 128 : 256;
-    if (!attention_fits(k, fr_attention_split_bytes(k->config, threads), e))
-        return NULL;
-    common(&b, k, threads, false);
-    fr_kernel_piece(&b, "lib/state_read");
-    fr_kernel_piece(&b, "lib/chunks");
-    fr_kernel_piece(&b, "lib/attend");
-    fr_kernel_piece(&b, "lib/attend_row");
-    a->attend = fr_kernel_build(&b, k->gpu, "attend_split", FR_READS_STATE);
-    a->merge_blocks = 2;
-    begin_attention(&b, k, a->merge_blocks * FR_BLOCK / 4);
-    a->merge = fr_kernel_build(&b, k->gpu, "merge", FR_READS_STATE);
-    return a;
 }
 
 /* ---- all layers at once ---- */
@@ -590,7 +393,7 @@ static all_sizes size_all_layers(const fr_kernel_set *k, const fr_all_layers *a)
     const fr_config *c = k->config;
     const uint32_t n = k->nodes, widest = larger(c->n_heads * c->head_dim, c->ffn_dim);
     all_sizes z = {.threads = l->is_cpu ? 128 : l->threads < 512 ? 256 : 512}; /* 16 for each of FR_WHOLE_NODES at least */
-    const uint32_t swap = has_lanes(k, FR_CHUNK) ? 0 : z.threads * 16,
+    const uint32_t swap = fr_kernel_has_lanes(k, FR_CHUNK) ? 0 : z.threads * 16,
                    products = n * larger(c->dim * FR_ACT_FINE, widest * FR_ACT) / FR_BLOCK;
     const uint32_t others = 16 * n * 16 + n * 4 + 16 + swap, room = (l->workgroup_bytes - smaller(others, l->workgroup_bytes)) / 16,
                    one = larger(products / n, n * c->head_dim / 4 + 2 * n * c->head_dim / 8 + FR_SPAN * (c->head_dim + 4) / 4),
@@ -606,7 +409,7 @@ static all_sizes size_all_layers(const fr_kernel_set *k, const fr_all_layers *a)
 static fr_pipeline *build_all_layers(fr_kernel_set *k, const fr_layer *y, all_sizes z)
 {
     const fr_config *c = k->config;
-    const bool lanes = has_lanes(k, FR_CHUNK);
+    const bool lanes = fr_kernel_has_lanes(k, FR_CHUNK);
     fr_kernel b;
     common_to_layers(&b, k, z.threads, lanes);
     fr_kernel_u32(&b, "INBOX", z.inbox);
@@ -679,7 +482,7 @@ fr_pipeline *fr_kernel_score(fr_kernel_set *k)
 {
     if (!k->score) {
         fr_kernel b;
-        common(&b, k, best_threads(k), false);
+        fr_kernel_common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_read");
         add_tiles(&b, k, true);
         k->score = fr_kernel_build(&b, k->gpu, "score", FR_READS_STATE);
@@ -691,7 +494,7 @@ fr_pipeline *fr_kernel_advance(fr_kernel_set *k, bool emit)
 {
     if (!k->advance[emit]) {
         fr_kernel b;
-        common(&b, k, best_threads(k), false);
+        fr_kernel_common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_write");
         fr_kernel_piece(&b, "lib/append");
         fr_kernel_bool(&b, "EMIT", emit);
@@ -711,7 +514,7 @@ fr_pipeline *fr_kernel_advance(fr_kernel_set *k, bool emit)
 
 static void draft_constants(fr_kernel *b, const fr_kernel_set *k, uint32_t threads)
 {
-    common(b, k, threads, false);
+    fr_kernel_common(b, k, threads, false);
     fr_kernel_u32(b, "MEMORY_AT", k->shape->memory_at);
     fr_kernel_u32(b, "DRAFT_AT", k->shape->draft_at);
     fr_kernel_u32(b, "SLICE", FR_DRAFT_SLICE);
@@ -755,7 +558,7 @@ fr_pipeline *fr_kernel_accept(fr_kernel_set *k)
 {
     if (!k->accept) {
         fr_kernel b;
-        common(&b, k, best_threads(k), false);
+        fr_kernel_common(&b, k, best_threads(k), false);
         fr_kernel_piece(&b, "lib/state_write");
         fr_kernel_piece(&b, "lib/append");
         add_tiles(&b, k, true);
@@ -768,7 +571,7 @@ fr_pipeline *fr_kernel_compact(fr_kernel_set *k)
 {
     if (!k->compact) {
         fr_kernel b;
-        common(&b, k, 64, false);
+        fr_kernel_common(&b, k, 64, false);
         fr_kernel_piece(&b, "lib/state_read");
         k->compact = fr_kernel_build(&b, k->gpu, "compact", FR_READS_STATE);
     }
