@@ -58,7 +58,7 @@ KERNELS     := $(sort $(shell find kernels -name '*.wgsl'))
 KERNEL_DIRS := $(shell find kernels -type d)
 objects      = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
-.PHONY: all native wasm web test check asan fuzz model model-path demo serve bench bench-web peers sizes clean help setup
+.PHONY: all native wasm web test check asan fuzz fuzzers model model-path demo serve bench bench-web peers sizes clean help setup
 .PHONY: $(addprefix system-,native wasm test browser) $(addprefix test-,check unit asan cli web readme fuzz)
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -216,14 +216,17 @@ peers:
 sizes: web
 	@for f in web/dist/forerun.wasm web/dist/index.js web/dist/worker.js; do printf '%7d bytes, %6d gzipped: %s\n' $$(wc -c < $$f) $$(gzip -9 -c $$f | wc -c) $$f; done
 
-# ---- tests. tools/suites.sh runs the suites one after the other, each as `make test-NAME`, and adds up their last lines.
+# ---- tests. tools/suites.sh runs the suites, each as `make test-NAME`, and adds up their last lines. Those that leave a processor idle run
+# side by side, so all that they build is built before.
 
-SUITES := check unit asan cli web readme fuzz
+SUITES      := check unit asan
+SIDE_SUITES := web cli fuzz readme
 export FORERUN_WEBGPU_INCLUDE := $(abspath $(WEBGPU_DIR))
 export FORERUN_MODEL := $(abspath $(MODEL_CACHED))
 export FORERUN_BUILD := $(abspath $(BUILD))
 test: setup $(DAWN) $(WEBGPU_H) $(MODEL_CACHED)
-	@MAKE="$(MAKE)" LOGS="$(BUILD)/log" sh tools/suites.sh $(SUITES)
+	@-$(MAKE) -s -k native web asan $(BUILD)/tiny_model $(BUILD)/test fuzzers
+	@MAKE="$(MAKE)" LOGS="$(BUILD)/log" sh tools/suites.sh $(SUITES) -- $(SIDE_SUITES)
 
 check test-check: system-test $(GEN)/kernels_gen.h $(GEN)/test_areas.c
 	@node tools/check.mjs $(BUILD)
@@ -237,8 +240,9 @@ test-web: web native $(BUILD)/tiny_model $(MODEL_CACHED) | system-browser
 	@cd web && npm test --silent
 test-readme: native web $(MODEL_CACHED) | system-browser
 	@node test/readme_test.mjs
-fuzz test-fuzz: | system-test
+fuzzers: | system-test
 	@$(MAKE) VARIANT=fuzz BUILD=$(BUILD)/fuzz $(patsubst test/%.c,$(BUILD)/fuzz/%,$(FUZZERS))
+fuzz test-fuzz: fuzzers
 	@sh tools/fuzz.sh $(BUILD)/fuzz $(FUZZ_SECONDS) $(patsubst test/%.c,%,$(FUZZERS))
 
 clean:

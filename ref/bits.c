@@ -359,6 +359,8 @@ bool bits_same_trees(bits *b, uint32_t *nodes)
     uint32_t seed = 0;
     const uint32_t widest = b->rig->groups ? FR_WHOLE_NODES : fr_forward_tree_nodes(b->rig->forward);
     for (uint32_t bucket = 2; bucket <= widest; bucket *= b->rig->groups ? 4 : 2) { /* 4 and 8 nodes are made alike in one dispatch */
+        if (rig_leaves_out(b->rig, bucket))
+            continue;
         const uint32_t trees = b->rig->groups ? 3 : bucket < 16 ? sizeof places / sizeof *places : bucket < 32 ? 7 : 4;
         if (!rig_prepare(b->rig, bucket, FR_TAIL_TREE))
             return false;

@@ -15,7 +15,7 @@
  * with session memory of several slices, and where the cache ends. Far: where spans of attention begin. */
 #define TREE(n, at, nodes, of) {.tail = FR_TAIL_TREE, .tree = n, .pos = at, .count = nodes, .shape = RIG_##of}
 #define DRAFT(n, ...) {.tail = FR_TAIL_TREE, .tree = n, .drafted = true, .pos = __VA_ARGS__}
-#define FAR TREE(4, 509, 4, CHAIN), TREE(4, 1023, 4, BUSHY), STEP(506, 9, WIDE, EMIT), STEP(1024, 1, EMIT)
+#define FAR TREE(8, 509, 5, CHAIN), TREE(8, 1023, 8, BUSHY), STEP(506, 9, WIDE, EMIT), STEP(1024, 1, EMIT)
 #define TREES_2 TREE(2, 0, 2, CHAIN), TREE(2, 31, 2, CHAIN), TREE(2, 63, 1, STAR)
 #define TREES_4 TREE(4, 0, 4, BUSHY), TREE(4, 30, 4, CHAIN), TREE(4, 61, 3, STAR)
 #define TREES_8 TREE(8, 28, 8, DEEP), TREE(8, 62, 5, BUSHY)
@@ -69,7 +69,7 @@ const kernel_case kernel_cases[] = {
       .gpu_tiles = true},
      true,
      false,
-     {PROMPTS, TOKENS, TREE(4, 30, 4, BUSHY)}},
+     {PROMPTS, TOKENS, TREE(8, 30, 8, BUSHY)}},
     /* every matrix in several parts and pools; a context that is not made of whole chunks; WebGPU's default limits */
     {"pools.mixed",
      {.model = {.type = "q4_1", .v_type = "q6_k", .layers = 2, .dim = 256, .heads = 8, .ffn = 288, .untied = true, .vocab = 331},

@@ -190,6 +190,16 @@ void rig_close(rig *r)
     free(r->vectors);
 }
 
+bool rig_is_slow(const rig *r)
+{
+    return r->host.device->is_cpu && !fr_gpu_get_limits(r->gpu)->is_cpu;
+}
+
+bool rig_leaves_out(const rig *r, uint32_t tree_nodes)
+{
+    return rig_is_slow(r) && (tree_nodes == 4 || tree_nodes == 16);
+}
+
 bool rig_prepare(rig *r, uint32_t nodes, fr_tail tail)
 {
     bool ready = false;

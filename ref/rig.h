@@ -50,6 +50,11 @@ typedef struct rig_snapshot {
 bool rig_open(rig *, const rig_host *, const rig_options *);
 void rig_close(rig *);
 
+/* A GPU's kernels on a CPU adapter, which compiles them for minutes. */
+bool rig_is_slow(const rig *);
+/* There, trees of 4 and 16 nodes are left out: kernels of 2, 8 and 32 differ in the same ways. */
+bool rig_leaves_out(const rig *, uint32_t tree_nodes);
+
 /* Waits for the pipelines of such a step. */
 bool rig_prepare(rig *, uint32_t nodes, fr_tail);
 /* Number of buffers that kernels write, and one of them. */

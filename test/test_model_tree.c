@@ -2,7 +2,7 @@
 #include "cli/drive.h"
 #include "test/test.h"
 
-enum { TOKENS = 7, MOST_IDS = 256 };
+enum { TOKENS = 6, MOST_IDS = 256 };
 
 /* Every width and every window, with drafts from the text alone and from memory, which has the same answer. A CPU adapter takes eight times
  * as long for a step of 32 nodes as for a plain one, so a prompt has one of them. */
@@ -11,14 +11,11 @@ static const struct {
     uint32_t width, window;
     fr_scope scope;
 } prompts[] = {
-    {"repeating", "Repeat: the tide turns the mill, the tide turns the mill", 32, 1, FR_SCOPE_NONE},
-    {"a list", "List the days of the week.", 4, 8, FR_SCOPE_ALL},
-    {"JSON", "Write JSON with \"name\" and \"age\" for Ada, 36, and Bob, 41.", 4, 2, FR_SCOPE_NONE},
-    {"code", "def add(a, b):\n    return a + b\n\ndef sub(a, b):\n", 16, 4, FR_SCOPE_ALL},
-    {"translating", "Translate into French: the sea is calm.", 2, 1, FR_SCOPE_NONE},
+    {"repeating", "Repeat: the tide turns, the tide turns", 32, 1, FR_SCOPE_NONE},
+    {"JSON", "Write JSON with \"name\" for Ada.", 4, 2, FR_SCOPE_NONE},
+    {"code", "def add(a, b):\n", 16, 4, FR_SCOPE_ALL},
     {"arithmetic", "What is 12 + 30?", 8, 8, FR_SCOPE_ALL},
-    {"a question about a text", "The wheel turns at low water. When does the wheel turn?", 8, 2, FR_SCOPE_NONE},
-    {"summing up", "In one sentence: The gate opens at high water. It shuts at low water.", 2, 4, FR_SCOPE_ALL},
+    {"summing up", "In one sentence: The gate shuts at low water.", 2, 1, FR_SCOPE_ALL},
 };
 
 static size_t answer(fr_drive *d, const uint32_t *ids, size_t n, const fr_request *q, uint32_t *out)
@@ -69,7 +66,6 @@ static void default_in_trees(void)
 
 const fr_test model_tree_tests[] = {
     {"model_tree.default",
-     "the default model answers short prompts of eight tasks with trees of 2 to 32 nodes, W = 1 to 8, as it does without",
-     default_in_trees},
+     "the default model answers short prompts of five tasks with trees of 2 to 32 nodes, W = 1 to 8, as it does without", default_in_trees},
     {0},
 };

@@ -229,7 +229,7 @@ static void other_clocks(void)
         counts c = {0};
         session_prepare(&r, 4);
         session_prepare(&r, 8);
-        for (uint32_t k = 0; k < 20; k++)
+        for (uint32_t k = 0; k < 12; k++)
             one_prompt(&r, k, &c);
         CHECK((fr_stat(r.engine, FR_STAT_COST_1) > 0) == (i == 0));
         session_close(&r);
