@@ -1,11 +1,13 @@
 #include "test/harness.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,40 +131,116 @@ static fr_test_result judge(int status, unsigned limit)
     return TEST_FAILED;
 }
 
-static fr_test_result run_in_child(const fr_test *t, unsigned limit)
+/* The child's side: tests come by the socket, with their scratch folders; each that passes is answered by a byte. */
+typedef struct order {
+    const fr_test *test;
+    unsigned limit;
+    char scratch[sizeof now.scratch];
+} order;
+
+static _Noreturn void serve(int socket)
 {
+    order o;
+    now.leave_by_jump = false;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a run that is ended leaves no test behind */
+    while (recv(socket, &o, sizeof o, 0) == (ssize_t)sizeof o && o.test) {
+        memcpy(now.scratch, o.scratch, sizeof now.scratch);
+        alarm(o.limit); /* its signal ends the process, whatever the test waits for */
+        o.test->run();
+        fflush(stdout);
+        alarm(0);
+        send(socket, "", 1, MSG_NOSIGNAL);
+    }
+    alarm(o.limit);
+    exit(TEST_PASSED);
+}
+
+static bool begin(harness_child *c)
+{
+    int pair[2];
     fflush(stdout);
-    pid_t child = fork();
-    if (child < 0) {
-        printf("cannot fork: %s\n", strerror(errno));
-        return TEST_FAILED;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) < 0) {
+        printf("cannot make a socket: %s\n", strerror(errno));
+        return false;
     }
-    if (child == 0) {
-        now.leave_by_jump = false;
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a run that is ended leaves no test behind */
-        alarm(limit); /* its signal ends the process, whatever the test waits for */
-        t->run();
-        exit(TEST_PASSED);
+    fcntl(pair[0], F_SETFD, FD_CLOEXEC);
+    fcntl(pair[1], F_SETFD, FD_CLOEXEC);
+    *c = (harness_child){fork(), pair[0]};
+    if (c->pid == 0) {
+        close(pair[0]);
+        serve(pair[1]);
     }
+    close(pair[1]);
+    if (c->pid > 0)
+        return true;
+    printf("cannot fork: %s\n", strerror(errno));
+    close(c->socket);
+    *c = (harness_child){0};
+    return false;
+}
+
+/* Takes the status of a child that has ended, or is about to. */
+static fr_test_result bury(harness_child *c, unsigned limit)
+{
     int status;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return TEST_FAILED;
-    return judge(status, limit);
+    pid_t got;
+    while ((got = waitpid(c->pid, &status, 0)) < 0 && errno == EINTR)
+        ;
+    close(c->socket);
+    *c = (harness_child){0};
+    return got < 0 ? TEST_FAILED : judge(status, limit);
+}
+
+static bool open_scratch(char path[sizeof now.scratch])
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof now.scratch, "%s/forerun-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (mkdtemp(path))
+        return true;
+    printf("cannot make a scratch folder: %s\n", strerror(errno));
+    return false;
+}
+
+static void close_scratch(const char *path)
+{
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+fr_test_result harness_run_in(harness_child *c, const fr_test *t, unsigned limit)
+{
+    order o = {.test = t, .limit = limit};
+    char answer;
+    if ((!c->pid && !begin(c)) || !open_scratch(o.scratch))
+        return TEST_FAILED;
+    const bool passed = send(c->socket, &o, sizeof o, MSG_NOSIGNAL) == (ssize_t)sizeof o && recv(c->socket, &answer, 1, 0) == 1;
+    const fr_test_result result = passed ? TEST_PASSED : bury(c, limit);
+    close_scratch(o.scratch);
+    return result;
+}
+
+bool harness_end(harness_child *c, unsigned limit)
+{
+    const order last = {.limit = limit};
+    if (!c->pid)
+        return true;
+    send(c->socket, &last, sizeof last, MSG_NOSIGNAL);
+    return bury(c, limit) == TEST_PASSED;
 }
 
 fr_test_result harness_run(const fr_test *t, bool in_child, unsigned limit)
 {
+    if (in_child) {
+        harness_child c = {0};
+        const fr_test_result result = harness_run_in(&c, t, limit);
+        return harness_end(&c, limit) ? result : TEST_FAILED;
+    }
     const running outer = now;
-    const char *tmp = getenv("TMPDIR");
-    snprintf(now.scratch, sizeof now.scratch, "%s/forerun-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(now.scratch)) {
-        printf("cannot make a scratch folder: %s\n", strerror(errno));
+    if (!open_scratch(now.scratch)) {
         now = outer;
         return TEST_FAILED;
     }
-    fr_test_result result = in_child ? run_in_child(t, limit) : run_here(t);
-    nftw(now.scratch, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    const fr_test_result result = run_here(t);
+    close_scratch(now.scratch);
     now = outer;
     return result;
 }

@@ -41,38 +41,100 @@ void session_feed(session_rig *r, const uint8_t *bytes, size_t size)
     CHECK_INT(fr_feed_end(r->engine), FR_OK);
 }
 
-session_rig session_engine(uint32_t context, bool portable)
+/* ---- what the tests of a process share ---- */
+
+enum { KEEPERS = 16 };
+static fr_host *shared;
+static struct keeper {
+    const tiny_model *model;
+    bool portable;
+    fr_engine *engine;
+} keepers[KEEPERS];
+
+static void close_shared(void)
+{
+    for (size_t i = 0; i < KEEPERS; i++)
+        fr_close(keepers[i].engine);
+    fr_host_close(shared);
+}
+
+static fr_host *host(void)
 {
     fr_error_text e = {0};
-    session_rig r = {fr_host_open(NULL, &e), NULL};
-    CHECK_MSG(r.host, "%s", e.text);
+    if (!shared) {
+        shared = fr_host_open(NULL, &e);
+        CHECK_MSG(shared, "%s", e.text);
+        atexit(close_shared);
+    }
+    return shared;
+}
+
+const fr_device *session_device(void)
+{
+    return fr_host_device(host());
+}
+
+session_rig session_engine(const fr_device *device, uint32_t context, bool portable)
+{
+    session_rig r = {.host = host()};
     const fr_options options = {.context = context, .portable = portable};
-    r.engine = fr_open(fr_host_device(r.host), &options);
+    r.engine = fr_open(device, &options);
     fr_host_attach(r.host, r.engine);
+    return r;
+}
+
+void session_feed_model(session_rig *r, const tiny_model *m)
+{
+    size_t size;
+    uint8_t *bytes = tiny_model_bytes(m, &size);
+    CHECK(bytes);
+    session_feed(r, bytes, size);
+    free(bytes);
+    session_drive(r, FR_STATE_READY);
+}
+
+static fr_engine *keeper_of(const tiny_model *m, bool portable)
+{
+    struct keeper *k = keepers;
+    while (k < keepers + KEEPERS && k->model && (k->model != m || k->portable != portable))
+        k++;
+    CHECK(k < keepers + KEEPERS);
+    if (!k->model) {
+        session_rig r = session_engine(session_device(), CONTEXT, portable);
+        *k = (struct keeper){m, portable, r.engine};
+        session_feed_model(&r, m);
+    }
+    return k->engine;
+}
+
+session_rig session_open_as(const fr_device *device, uint32_t context, const tiny_model *m, bool portable)
+{
+    fr_engine *keeper = keeper_of(m, portable);
+    session_rig r = session_engine(device, context, portable);
+    r.keeper = keeper;
+    session_feed_model(&r, m);
     return r;
 }
 
 session_rig session_open(const tiny_model *m, bool portable)
 {
-    session_rig r = session_engine(CONTEXT, portable);
-    size_t size;
-    uint8_t *bytes = tiny_model_bytes(m, &size);
-    CHECK(bytes);
-    session_feed(&r, bytes, size);
-    free(bytes);
-    session_drive(&r, FR_STATE_READY);
-    return r;
+    return session_open_as(session_device(), CONTEXT, m, portable);
 }
 
 void session_close(session_rig *r)
 {
     fr_host_attach(r->host, NULL);
     fr_close(r->engine);
-    fr_host_close(r->host);
+    CHECK_STR(fr_host_error(r->host), "");
 }
 
 void session_prepare(session_rig *r, uint32_t width)
 {
+    session_rig kept = {.host = r->host, .engine = r->keeper};
+    if (kept.engine) {
+        CHECK_MSG(fr_prepare(kept.engine, FR_MODE_TREE, width) == FR_OK, "%s", fr_error(kept.engine));
+        session_drive(&kept, FR_STATE_READY);
+    }
     CHECK_MSG(fr_prepare(r->engine, FR_MODE_TREE, width) == FR_OK, "%s", fr_error(r->engine));
     session_drive(r, FR_STATE_READY);
 }

@@ -10,7 +10,7 @@ enum { TOKENS = 40, CONTEXT = 160 };
 
 typedef struct session_rig {
     fr_host *host;
-    fr_engine *engine;
+    fr_engine *engine, *keeper; /* the second: of the same model, if any; see session_open_as() */
 } session_rig;
 
 extern const tiny_model session_small;
@@ -18,9 +18,15 @@ extern const tiny_model session_portable; /* with biases and sizes that no tile 
 
 /* Polls until that state. */
 fr_state session_drive(session_rig *, fr_state until);
-session_rig session_engine(uint32_t context, bool portable);
+/* All engines of a process are on one device. What it says of itself can be copied and changed for an engine, its clock for instance. */
+const fr_device *session_device(void);
+session_rig session_engine(const fr_device *, uint32_t context, bool portable);
 void session_feed(session_rig *, const uint8_t *bytes, size_t size); /* a whole file */
-session_rig session_open(const tiny_model *, bool portable);         /* ready, with a context of CONTEXT tokens */
+void session_feed_model(session_rig *, const tiny_model *);
+/* An engine that is ready. Another one with the same model stays open until the process ends and has the same kernels prepared: a device
+ * compiles a kernel once while a pipeline of it is there. So models are static. */
+session_rig session_open_as(const fr_device *, uint32_t context, const tiny_model *, bool portable);
+session_rig session_open(const tiny_model *, bool portable); /* with a context of CONTEXT tokens */
 void session_close(session_rig *);
 
 void session_prepare(session_rig *, uint32_t width);                  /* compiles the kernels of a tree; 0: of the default width */

@@ -65,6 +65,89 @@ static void outcomes_in_process(void)
     CHECK_INT(quietly(skips, false), TEST_SKIPPED);
 }
 
+/* ---- tests that share a child ---- */
+
+static int opened; /* by tests of the child, which later ones find */
+static void opens(void)
+{
+    opened++;
+}
+static void finds_one(void)
+{
+    CHECK_INT(opened, 1);
+}
+static void finds_none(void)
+{
+    CHECK_INT(opened, 0);
+}
+static void says_more(void)
+{
+    puts("more");
+}
+static void crash_at_exit(void)
+{
+    _exit(7);
+}
+static void leaves_a_crash(void)
+{
+    atexit(crash_at_exit);
+}
+
+/* The tests run in one child, their output goes into a file; what each test said is counted in lines. */
+static void group(void)
+{
+    enum { N = 10 };
+    static const struct {
+        fr_test test;
+        fr_test_result result;
+        int lines;
+    } tests[N] = {
+        {{"inner.opens", "", opens}, TEST_PASSED, 0},
+        {{"inner.finds", "", finds_one}, TEST_PASSED, 0},
+        {{"inner.says", "", says_more}, TEST_PASSED, 1},
+        {{"inner.fails", "", fails}, TEST_FAILED, 1},
+        {{"inner.begins_again", "", finds_none}, TEST_PASSED, 0},
+        {{"inner.opens_again", "", opens}, TEST_PASSED, 0},
+        {{"inner.hangs", "", hangs}, TEST_FAILED, 1},
+        {{"inner.skips", "", skips}, TEST_SKIPPED, 1},
+        {{"inner.crashes", "", crashes}, TEST_FAILED, 1},
+        {{"inner.leaves", "", leaves_a_crash}, TEST_PASSED, 0},
+    };
+    char path[600];
+    snprintf(path, sizeof path, "%s/output", test_scratch());
+    harness_child child = {0};
+    fr_test_result results[N];
+    int lines[N];
+    fflush(stdout);
+    const int out = dup(STDOUT_FILENO);
+    bool ended = true;
+    for (int i = 0; i < N; i++) {
+        if (i == 0)
+            CHECK(out >= 0 && freopen(path, "w+", stdout));
+        results[i] = harness_run_in(&child, &tests[i].test, 1);
+        fflush(stdout);
+        lines[i] = 0;
+        char text[4096];
+        lseek(STDOUT_FILENO, 0, SEEK_SET);
+        const ssize_t size = read(STDOUT_FILENO, text, sizeof text);
+        for (ssize_t k = 0; k < size; k++)
+            lines[i] += text[k] == '\n';
+        lseek(STDOUT_FILENO, 0, SEEK_SET);
+        if (ftruncate(STDOUT_FILENO, 0) < 0)
+            lines[i] = -1;
+    }
+    ended = harness_end(&child, 1);
+    fflush(stdout);
+    CHECK(dup2(out, STDOUT_FILENO) >= 0);
+    close(out);
+    for (int i = 0; i < N; i++) {
+        CHECK_MSG(results[i] == tests[i].result, "%s: result %d", tests[i].test.name, (int)results[i]);
+        CHECK_MSG(lines[i] == tests[i].lines, "%s: %d lines", tests[i].test.name, lines[i]);
+    }
+    CHECK(!ended); /* what goes wrong at the child's exit is found */
+    CHECK(harness_end(&child, 1)); /* there is none any more */
+}
+
 static void writes_scratch(void)
 {
     char path[600];
@@ -95,6 +178,8 @@ static void scratch_is_removed(void)
 const fr_test harness_tests[] = {
     {"harness.outcomes", "a failed check, a crash, a hang and a wrong exit each fail one test", outcomes},
     {"harness.outcomes_in_process", "without a child a failed check and a skip are told apart", outcomes_in_process},
+    {"harness.group", "tests that share a child: one that fails, hangs, crashes or skips is alone in that, the next has another child",
+     group},
     {"harness.scratch_is_removed", "a test's scratch folder can be written, and is gone afterwards", scratch_is_removed},
     {0},
 };

@@ -1,8 +1,10 @@
 /* test_main.c: runs the tests of every area and prints a line for each; the last line is "N passed, N failed, N skipped". */
 #include "test/harness.h"
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +15,13 @@ enum { LIMIT_SECONDS = 1200, MAX_ONLY = 64, MAX_JOBS = 16, MAX_TESTS = 1024 };
 typedef struct board {
     atomic_uint next, counts[3];
 } board;
+
+/* Tests that run in one place: one alone, or those of a group. */
+typedef struct unit {
+    const fr_test *const *tests;
+    unsigned n;
+    const char *group;
+} unit;
 
 typedef struct options {
     const char *only[MAX_ONLY];
@@ -62,46 +71,66 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void run_one(const fr_test *t, const options *o, board *b)
+static fr_test_result run_test(harness_child *child, const fr_test *t, const options *o)
+{
+    return o->no_fork ? harness_run(t, false, LIMIT_SECONDS) : harness_run_in(child, t, LIMIT_SECONDS);
+}
+
+/* Runs one test and prints its line. The last one of a unit also answers for the end of the child. */
+static void run_one(harness_child *child, const fr_test *t, bool last, const options *o, board *b)
 {
     static const char *const words[] = {[TEST_PASSED] = "ok", [TEST_FAILED] = "FAILED", [TEST_SKIPPED] = "skipped"};
     double start = seconds();
-    fr_test_result result = harness_run(t, !o->no_fork, LIMIT_SECONDS);
+    fr_test_result result = run_test(child, t, o);
+    if (last && !harness_end(child, LIMIT_SECONDS))
+        result = TEST_FAILED;
     atomic_fetch_add(&b->counts[result], 1);
     printf("%-7s %s: %s (%.1f s)\n", words[result], t->name, t->what, seconds() - start);
     fflush(stdout);
 }
 
-/* A test with its output kept until it is done. */
-static void run_kept(const fr_test *t, const options *o, board *b)
+static void run_unit(const unit *u, const options *o, board *b, void (*done)(void))
 {
-    FILE *kept = tmpfile();
-    const int out = dup(STDOUT_FILENO), err = dup(STDERR_FILENO);
-    if (!kept || out < 0 || err < 0 || dup2(fileno(kept), STDOUT_FILENO) < 0 || dup2(fileno(kept), STDERR_FILENO) < 0) {
+    harness_child child = {0};
+    for (unsigned i = 0; i < u->n; i++) {
+        run_one(&child, u->tests[i], i + 1 == u->n, o, b);
+        if (done)
+            done();
+    }
+}
+
+/* A job's output is kept in a file until a test is done. Its children write there as well. */
+static FILE *kept;
+static int true_out;
+
+static void keep_output(void)
+{
+    kept = tmpfile();
+    true_out = dup(STDOUT_FILENO);
+    if (!kept || true_out < 0 || dup2(fileno(kept), STDOUT_FILENO) < 0 || dup2(fileno(kept), STDERR_FILENO) < 0) {
         perror("test: the output of a job");
         exit(1);
     }
-    run_one(t, o, b);
-    dup2(out, STDOUT_FILENO);
-    dup2(err, STDERR_FILENO);
-    close(out);
-    close(err);
-    char piece[4096];
-    ssize_t n;
-    static char all[1 << 20];
-    size_t size = 0;
-    lseek(fileno(kept), 0, SEEK_SET);
-    while (size + sizeof piece <= sizeof all && (n = read(fileno(kept), piece, sizeof piece)) > 0) {
-        memcpy(all + size, piece, (size_t)n);
-        size += (size_t)n;
-    }
-    fwrite(all, 1, size, stdout); /* in one piece, up to what a pipe takes at once */
-    fflush(stdout);
-    fclose(kept);
 }
 
-/* Jobs take the next test from the board until there is none. */
-static bool run_jobs(const fr_test *const *tests, unsigned n, const options *o, board *b)
+/* In one piece, up to what a pipe takes at once. */
+static void show_output(void)
+{
+    static char all[1 << 20];
+    size_t size = 0;
+    ssize_t n;
+    lseek(fileno(kept), 0, SEEK_SET);
+    while (size < sizeof all && (n = read(fileno(kept), all + size, sizeof all - size)) > 0)
+        size += (size_t)n;
+    for (size_t at = 0; at < size && (n = write(true_out, all + at, size - at)) > 0; at += (size_t)n)
+        ;
+    lseek(fileno(kept), 0, SEEK_SET);
+    if (ftruncate(fileno(kept), 0) < 0)
+        perror("test: the output of a job");
+}
+
+/* Jobs take the next unit from the board until there is none. */
+static bool run_jobs(const unit *units, unsigned n, const options *o, board *b)
 {
     pid_t jobs[MAX_JOBS];
     bool good = true;
@@ -109,8 +138,10 @@ static bool run_jobs(const fr_test *const *tests, unsigned n, const options *o, 
     for (unsigned k = 0; k < o->jobs; k++) {
         jobs[k] = fork();
         if (jobs[k] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            keep_output();
             for (unsigned i; (i = atomic_fetch_add(&b->next, 1)) < n;)
-                run_kept(tests[i], o, b);
+                run_unit(&units[i], o, b, show_output);
             exit(0);
         }
     }
@@ -121,13 +152,20 @@ static bool run_jobs(const fr_test *const *tests, unsigned n, const options *o, 
     return good;
 }
 
-static unsigned choose(const options *o, const fr_test **tests)
+static unsigned choose(const options *o, const fr_test **tests, unit *units, unsigned *n_units)
 {
     unsigned n = 0;
     for (const fr_test_area *a = fr_test_areas; a->name; a++)
-        for (const fr_test *t = a->tests; t->name && !(o->no_gpu && a->gpu); t++)
-            if (selected(o, t->name) && n < MAX_TESTS)
-                tests[n++] = t;
+        for (const fr_test *t = a->tests; t->name && !(o->no_gpu && a->gpu); t++) {
+            if (!selected(o, t->name) || n >= MAX_TESTS)
+                continue;
+            unit *last = *n_units ? &units[*n_units - 1] : NULL;
+            if (last && last->group && a->group && !strcmp(last->group, a->group))
+                last->n++;
+            else
+                units[(*n_units)++] = (unit){tests + n, 1, a->group};
+            tests[n++] = t;
+        }
     return n;
 }
 
@@ -135,11 +173,13 @@ int main(int argc, char **argv)
 {
     options o = {.jobs = 1};
     static const fr_test *tests[MAX_TESTS];
+    static unit units[MAX_TESTS];
+    unsigned n_units = 0;
     if (!parse(argc, argv, &o)) {
         fputs(usage, stderr);
         return 2;
     }
-    const unsigned n = choose(&o, tests);
+    const unsigned n = choose(&o, tests, units, &n_units);
     FILE *shared = tmpfile();
     board *b = MAP_FAILED;
     if (shared && ftruncate(fileno(shared), sizeof *b) == 0)
@@ -155,10 +195,10 @@ int main(int argc, char **argv)
     }
     bool good = true;
     if (o.jobs > 1 && !o.no_fork)
-        good = run_jobs(tests, n, &o, b);
+        good = run_jobs(units, n_units, &o, b);
     else
-        for (unsigned i = 0; i < n; i++)
-            run_one(tests[i], &o, b);
+        for (unsigned i = 0; i < n_units; i++)
+            run_unit(&units[i], &o, b, NULL);
     const unsigned passed = b->counts[TEST_PASSED], failed = b->counts[TEST_FAILED], skipped = b->counts[TEST_SKIPPED];
     printf("%u passed, %u failed, %u skipped\n", passed, failed + (good ? 0 : 1), skipped);
     return failed != 0 || !good || passed + skipped != n;

@@ -165,7 +165,7 @@ static void busy(void)
 /* Whatever is asked of an engine too early, or fed too late, is refused and leaves the load alone. */
 static void refused_while_loading(void)
 {
-    session_rig r = session_engine(CONTEXT, false);
+    session_rig r = session_engine(session_device(), CONTEXT, false);
     uint32_t ids[8], top[8];
     size_t size, used;
     uint8_t *bytes = tiny_model_bytes(&session_small, &size);
@@ -224,12 +224,12 @@ static void score_predicts_answer(void)
  * 16,384. Attention of GPUs gets along with less. */
 static void workgroup_memory(void)
 {
-    session_rig probe = session_engine(64, true);
+    session_rig probe = session_engine(session_device(), 64, true);
     const bool cpu = strstr(fr_info(probe.engine, FR_INFO_ADAPTER), "CPU") != NULL;
     session_close(&probe);
     for (uint32_t large = 0; large < 2; large++) {
         const tiny_model m = {.layers = 1, .dim = 64, .heads = !large ? 12 : cpu ? 13 : 64, .kv_heads = 1, .head_dim = 128, .type = "q8_0"};
-        session_rig r = session_engine(64, true);
+        session_rig r = session_engine(session_device(), 64, true);
         size_t size, used;
         uint8_t *bytes = tiny_model_bytes(&m, &size);
         CHECK(bytes);
@@ -251,7 +251,7 @@ static void workgroup_memory(void)
 /* Logits that are no numbers end the request, not the engine, and nothing of what was computed is used again. */
 static void not_finite(void)
 {
-    session_rig r = session_engine(CONTEXT, false);
+    session_rig r = session_engine(session_device(), CONTEXT, false);
     size_t size;
     uint8_t *bytes = tiny_model_bytes(&session_small, &size);
     CHECK(bytes);

@@ -10,21 +10,10 @@ static double steps_on(void *user)
 
 static session_rig open_with(double (*clock)(void *))
 {
-    fr_error_text e = {0};
-    session_rig r = {fr_host_open(NULL, &e), NULL};
-    CHECK_MSG(r.host, "%s", e.text);
-    fr_device device = *fr_host_device(r.host);
+    fr_device device = *session_device();
     if (clock)
         device.now_ms = clock;
-    r.engine = fr_open(&device, &(fr_options){.context = CONTEXT});
-    fr_host_attach(r.host, r.engine);
-    size_t size;
-    uint8_t *bytes = tiny_model_bytes(&session_small, &size);
-    CHECK(bytes);
-    session_feed(&r, bytes, size);
-    free(bytes);
-    session_drive(&r, FR_STATE_READY);
-    return r;
+    return session_open_as(&device, CONTEXT, &session_small, false);
 }
 
 static void prompt(uint32_t ids[70])

@@ -195,7 +195,7 @@ static void requests(void)
 /* To an engine of the same vocabulary, whose requests fail and take nothing away, and which fails itself; not to one of another. */
 static void save_and_load(void)
 {
-    session_rig r = session_open(&small, false), other = session_engine(CONTEXT, false);
+    session_rig r = session_open(&small, false), other = session_engine(session_device(), CONTEXT, false);
     uint32_t a[PROMPT], want[ANSWER];
     size_t size, again, model_size;
     session_prompt(a, PROMPT, 5);
@@ -238,7 +238,8 @@ static void save_and_load(void)
     m.vocab = 331;
     model = tiny_model_bytes(&m, &model_size);
     CHECK(model);
-    other = session_engine(1 << 20, false); /* more than the model has: its load ends with the header, and compiles nothing */
+    other = session_engine(session_device(), 1 << 20,
+                           false); /* more than the model has: its load ends with the header, and compiles nothing */
     CHECK_INT(fr_feed(other.engine, model, model_size, &again), FR_BAD_ARGUMENT);
     kept = saved(&other, &again);
     refuses(&r, kept, again, "another model");
