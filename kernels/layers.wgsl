@@ -3,14 +3,20 @@
 // before it may use them: what a step takes is the way of its activations through the layers, not that of its weights. All sums are those of the kernels
 // it stands for: qkv, attend_head, residual, gateup. Grid (any number of workgroups that run at the same time).
 const ROWS = Q_ROWS + 2u * KV_ROWS;
-// Tiles, and the workgroup that has the first of each kind.
 const QKV_TILES = (ROWS + 63u) / 64u;
-const DIM_TILES = DIM / 32u;
+const DIM_TILES = DIM / 32u; // output projection, and down of the same rows: they share x
 const HIDDEN_TILES = FFN / 32u;
-const SPANS_FROM = QKV_TILES;
-const FOLD_FROM = 0u; // those of q, k and v have nothing else to do then
-const DIM_FROM = SPANS_FROM + HEADS * max(N, MOST_SPANS); // output projection, and down of the same rows: they share x
-const HIDDEN_FROM = DIM_FROM + DIM_TILES;
+// Nodes that a workgroup takes of a tile. Products of full trees take long, and the tiles of a small model leave half of a large GPU's processors idle.
+const FEW = 64u;
+const QKV_SHARE = select(N, N / 2u, N >= 4u && QKV_TILES <= FEW);
+const DIM_SHARE = select(N, N / 2u, N >= 4u && DIM_TILES <= FEW);
+const HIDDEN_SHARE = select(N, N / 2u, N >= 4u && HIDDEN_TILES <= FEW);
+// The workgroup that has the first tile of each kind.
+const DIM_FROM = 0u;
+const QKV_FROM = DIM_TILES * (N / DIM_SHARE);
+const FOLD_FROM = QKV_FROM; // those of q, k and v have nothing else to do then
+const SPANS_FROM = QKV_FROM + QKV_TILES * (N / QKV_SHARE);
+const HIDDEN_FROM = select(SPANS_FROM + HEADS * max(N, MOST_SPANS), QKV_FROM, HIDDEN_SHARE < N);
 // Words of the exchange.
 const X_WORDS = N * FROM_X.blocks * BLOCK_WORDS;
 const MIDDLE_AT = X_WORDS;            // x between attention and the hidden layer
@@ -104,33 +110,33 @@ fn finish_qkv(row: u32, node: u32, y: vec4f, t: vec4f) { // as qkv.wgsl
     hand_out_halves(out + KEY_AT + (node * KV_ROWS + r) / 2u, key_place(cache, r, slot), row, z);
 }
 
-fn qkv_tile(lid: u32, base: u32, nodes: u32, tile: u32) {
+fn qkv_tile(lid: u32, base: u32, node0: u32, nodes: u32, tile: u32) {
     let start = select(exchange_at(layer - 1u), FROM_ACT, layer == 0u);
     let quad = lid / N; // what its end needs is loaded before the products: a quad a thread
-    let node = min(lid % N, nodes - 1u);
+    let node = min(node0 + lid % N, nodes - 1u);
     let row = tile * 64u + min(quad, 15u) * 4u;
     let t = turn(row, node);
     let b = bias(params[layer].bias + min(row, ROWS - 4u));
-    products(lid, base, nodes, FROM_X, true, QKV, tile, 64u, start);
-    if (quad < 16u && lid % N < nodes && row < ROWS) {
+    products(lid, base, node0, nodes, FROM_X, true, QKV, tile, 64u, start);
+    if (quad < 16u && node0 + lid % N < nodes && row < ROWS) {
         finish_qkv(row, node, fma(val[quad * N + node], vec4f(rms_factors[node]), b), t);
     }
 }
 
 // Output projection, or down: x += product.
-fn dim_tile(lid: u32, base: u32, nodes: u32, tile: u32, down: bool) {
+fn dim_tile(lid: u32, base: u32, node0: u32, nodes: u32, tile: u32, down: bool) {
     let at = exchange_at(layer);
     let e = lid % 8u; // what its end needs is loaded before the products: a quad a thread
-    let node = min(lid / 8u, nodes - 1u);
-    let exists = lid < 8u * nodes;
+    let node = min(node0 + lid / 8u, nodes - 1u);
+    let exists = lid < 8u * (nodes - node0);
     let quad = tile * 8u + e;
     var x = work[X_AT + node * (DIM / 4u) + quad];
     let g = select(params[layer].norm_ffn, params[layer].norm_next, down) + 4u * quad;
     let gain = vec4f(vectors[g], vectors[g + 1u], vectors[g + 2u], vectors[g + 3u]);
     if (down) {
-        products(lid, base, nodes, FROM_H, false, DOWN, tile, 32u, at + HIDDEN_AT);
+        products(lid, base, node0, nodes, FROM_H, false, DOWN, tile, 32u, at + HIDDEN_AT);
     } else {
-        products(lid, base, nodes, FROM_A, false, OUTPUT, tile, 32u, at + ATTENDED_AT);
+        products(lid, base, node0, nodes, FROM_A, false, OUTPUT, tile, 32u, at + ATTENDED_AT);
     }
     x += val[e * N + node];
     if (exists) {
@@ -142,20 +148,21 @@ fn dim_tile(lid: u32, base: u32, nodes: u32, tile: u32, down: bool) {
     publish(lid, base, x, x * gain, select(SKIP, to, exists));
 }
 
-fn hidden_tile(lid: u32, base: u32, nodes: u32, tile: u32) {
+fn hidden_tile(lid: u32, base: u32, node0: u32, nodes: u32, tile: u32) {
     let at = exchange_at(layer);
-    products(lid, base, nodes, FROM_X, true, HIDDEN, tile, 64u, at + MIDDLE_AT);
+    products(lid, base, node0, nodes, FROM_X, true, HIDDEN, tile, 64u, at + MIDDLE_AT);
     let e = lid % 8u;
-    let node = min(lid / 8u, nodes - 1u);
+    let node = min(node0 + lid / 8u, nodes - 1u);
     let g = val[e * N + node] * rms_factors[node];
     let u = val[(8u + e) * N + node] * rms_factors[node];
     let h = g / (1.0 + exp(-g)) * u;
-    publish(lid, base, h, h, select(SKIP, (at + HIDDEN_AT) / 4u + (node * HIDDEN_TILES + tile) * 5u, lid < 8u * nodes));
+    publish(lid, base, h, h, select(SKIP, (at + HIDDEN_AT) / 4u + (node * HIDDEN_TILES + tile) * 5u, lid < 8u * (nodes - node0)));
 }
 
 // First tile of a kind that a workgroup has, of those that begin with workgroup `from`; the next ones follow after `groups`.
 fn first_tile(group: u32, groups: u32, start: u32) -> u32 { return (group + groups - start % groups) % groups; }
 
+fn over(a: u32, b: u32) -> u32 { return (a + b - 1u) / b; }
 fn run(lid: u32, base: u32, group: u32, groups: u32) {
     let nodes = node_count();
     if (nodes == 0u) {
@@ -166,8 +173,9 @@ fn run(lid: u32, base: u32, group: u32, groups: u32) {
     let parts = (nodes + each - 1u) / each;
     for (var l = 0u; l < LAYERS; l++) {
         layer = l;
-        for (var t = first_tile(group, groups, 0u); t < QKV_TILES; t += groups) {
-            qkv_tile(lid, base, nodes, t);
+        for (var t = first_tile(group, groups, QKV_FROM); t < QKV_TILES * over(nodes, QKV_SHARE); t += groups) {
+            let node0 = t / QKV_TILES * QKV_SHARE;
+            qkv_tile(lid, base, node0, min(nodes, node0 + QKV_SHARE), t % QKV_TILES);
         }
         let at = exchange_at(l);
         for (var t = first_tile(group, groups, SPANS_FROM); t < HEADS * spans * parts; t += groups) {
@@ -177,14 +185,17 @@ fn run(lid: u32, base: u32, group: u32, groups: u32) {
         for (var t = first_tile(group, groups, FOLD_FROM); spans > 1u && t < HEADS * nodes; t += groups) {
             fold_spans(lid, base, l, t / HEADS, t % HEADS, at);
         }
-        for (var t = first_tile(group, groups, DIM_FROM); t < DIM_TILES; t += groups) {
-            dim_tile(lid, base, nodes, t, false);
+        for (var t = first_tile(group, groups, DIM_FROM); t < DIM_TILES * over(nodes, DIM_SHARE); t += groups) {
+            let node0 = t / DIM_TILES * DIM_SHARE;
+            dim_tile(lid, base, node0, min(nodes, node0 + DIM_SHARE), t % DIM_TILES, false);
         }
-        for (var t = first_tile(group, groups, HIDDEN_FROM); t < HIDDEN_TILES; t += groups) {
-            hidden_tile(lid, base, nodes, t);
+        for (var t = first_tile(group, groups, HIDDEN_FROM); t < HIDDEN_TILES * over(nodes, HIDDEN_SHARE); t += groups) {
+            let node0 = t / HIDDEN_TILES * HIDDEN_SHARE;
+            hidden_tile(lid, base, node0, min(nodes, node0 + HIDDEN_SHARE), t % HIDDEN_TILES);
         }
-        for (var t = first_tile(group, groups, DIM_FROM); t < DIM_TILES; t += groups) {
-            dim_tile(lid, base, nodes, t, true);
+        for (var t = first_tile(group, groups, DIM_FROM); t < DIM_TILES * over(nodes, DIM_SHARE); t += groups) {
+            let node0 = t / DIM_TILES * DIM_SHARE;
+            dim_tile(lid, base, node0, min(nodes, node0 + DIM_SHARE), t % DIM_TILES, true);
         }
     }
 }

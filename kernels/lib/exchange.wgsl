@@ -16,20 +16,36 @@ fn hand_out_words(at: u32, words: vec4u) {
     hand_out(at + 3u, words.w);
 }
 
+// Another try to take a word; false when it is time to give up.
+fn try_again(tries: ptr<function, u32>) -> bool {
+    *tries += 1u;
+    if (*tries < TRIES && ((*tries & 63u) != 63u || atomicLoad(&exchange[LOST_AT]) == EMPTY)) {
+        return true;
+    }
+    atomicStore(&exchange[LOST_AT], 1u); // the others need not wait as long
+    gave_up = 1u;
+    return false;
+}
 // Takes `count` words from `at` on into the inbox at word `to`; of each `whole` words the first `used`. Every thread of the workgroup calls it, and
-// workgroupBarrier() after it.
+// workgroupBarrier() after it. Of one or two nodes, a word at a time is faster than several under way.
 fn take(lid: u32, at: u32, count: u32, to: u32, used: u32, whole: u32) {
-    for (var i = lid; i < count; i += WG) { // one word at a time is faster than several under way
+    var i = lid;
+    for (; N >= 4u && i + WG < count; i += 2u * WG) {
+        let a = at + i / used * whole + i % used;
+        let b = at + (i + WG) / used * whole + (i + WG) % used;
+        var tries = 0u;
+        var words = vec2u(atomicLoad(&exchange[a]), atomicLoad(&exchange[b]));
+        while (any(words == vec2u(EMPTY)) && try_again(&tries)) {
+            words = vec2u(atomicLoad(&exchange[a]), atomicLoad(&exchange[b]));
+        }
+        put(to + i, words.x);
+        put(to + i + WG, words.y);
+    }
+    for (; i < count; i += WG) {
         let here = at + i / used * whole + i % used;
         var tries = 0u;
         var word = atomicLoad(&exchange[here]);
-        while (word == EMPTY) {
-            tries++;
-            if (tries >= TRIES || ((tries & 63u) == 63u && atomicLoad(&exchange[LOST_AT]) != EMPTY)) {
-                atomicStore(&exchange[LOST_AT], 1u); // the others need not wait as long
-                gave_up = 1u;
-                break;
-            }
+        while (word == EMPTY && try_again(&tries)) {
             word = atomicLoad(&exchange[here]);
         }
         put(to + i, word);

@@ -15,8 +15,9 @@ const USED_WORDS = 12u;  // without
 var<workgroup> val: array<vec4f, 16u * N>; // [row / 4][node]
 var<workgroup> rms_factors: array<f32, N>;
 
-// Over several nodes a thread takes up to four rows, so that they share what is read of the activations, and every EACH-th node.
-const EACH = min(N, 4u);
+// Over several nodes a thread takes up to four rows, so that they share what is read of the activations, and every EACH-th node. Two where workgroups
+// share the nodes of a tree of four.
+const EACH = select(min(N, 4u), 2u, N == 4u && HIDDEN_SHARE == 2u);
 struct Rows {
     a: Row,
     b: Row,
@@ -129,15 +130,25 @@ fn leaf_sum(s: Shape, wide: bool, rows: Rows, leaf: u32, node: u32, l: Leaf) -> 
     }
     return sum;
 }
-// Top of the tree, over the lanes.
-fn lanes_sum(lid: u32, base: u32, lanes: u32, of_lane: vec4f) -> vec4f {
-    var sum = of_lane;
-    for (var m = 1u; m < lanes; m <<= 1u) {
-        if (EACH == 1u) {
-            sum.x += swap(lid, base, sum.x, m);
-        } else {
-            sum += swap4(lid, base, sum, m);
-        }
+// Top of the tree, over the lanes. Two that add up their sums part the rows: each goes on with half of them, so that a lane has one in the end:
+// of four, the first lanes have rows 0, 2, 1, 3.
+fn lanes_sum(lid: u32, base: u32, lanes: u32, lane: u32, of_lane: vec4f) -> f32 {
+    var sum = of_lane.x;
+    var m = 1u;
+    if (EACH == 2u) {
+        let odd = (lane & 1u) != 0u;
+        sum = select(of_lane.x, of_lane.y, odd) + swap(lid, base, select(of_lane.y, of_lane.x, odd), 1u);
+        m = 2u;
+    }
+    if (EACH == 4u) {
+        let odd = (lane & 1u) != 0u;
+        let two = select(of_lane.xy, of_lane.zw, odd) + swap2(lid, base, select(of_lane.zw, of_lane.xy, odd), 1u);
+        let high = (lane & 2u) != 0u;
+        sum = select(two.x, two.y, high) + swap(lid, base, select(two.y, two.x, high), 2u);
+        m = 4u;
+    }
+    for (; m < lanes; m <<= 1u) {
+        sum += swap(lid, base, sum, m);
     }
     return sum;
 }
@@ -158,10 +169,10 @@ fn find_factors(lid: u32, base: u32, node0: u32, nodes: u32) {
     }
 }
 
-// Products of `rows` rows of tile `tile` of a matrix (tile_row) and all nodes into val, from activations in the exchange at `start`, or in act if
-// that is FROM_ACT.
+// Products of `rows` rows of tile `tile` of a matrix (tile_row) and the nodes from `from_node` to `nodes` into val, from activations in the exchange at
+// `start`, or in act if that is FROM_ACT.
 const FROM_ACT = 0xffffffffu;
-fn products(lid: u32, base: u32, nodes: u32, s: Shape, wide: bool, kind: u32, tile: u32, rows: u32, start: u32) {
+fn products(lid: u32, base: u32, from_node: u32, nodes: u32, s: Shape, wide: bool, kind: u32, tile: u32, rows: u32, start: u32) {
     let lane = lid % s.lanes;
     let leaf = min(lane, s.leaves - 1u);
     let step = WG / s.lanes; // rows made at a time
@@ -176,7 +187,7 @@ fn products(lid: u32, base: u32, nodes: u32, s: Shape, wide: bool, kind: u32, ti
         b = load_leaf(s, rows_b, leaf);
     }
     let most = INBOX / (s.blocks * select(USED_WORDS, BLOCK_WORDS, wide) / 4u); // nodes that the inbox has room for
-    for (var node0 = 0u; node0 < select(nodes, 1u, most >= N); node0 += most) {
+    for (var node0 = from_node; node0 < select(nodes, from_node + 1u, most >= N); node0 += most) {
         let count = min(nodes - node0, most);
         if (start == FROM_ACT) {
             for (var i = lid; i < count * s.blocks * 5u; i += WG) {
@@ -204,17 +215,10 @@ fn products(lid: u32, base: u32, nodes: u32, s: Shape, wide: bool, kind: u32, ti
             for (var n0 = 0u; n0 < count; n0 += EACH) {
                 let n = n0 + first_node;
                 let of_lane = select(vec4f(), leaf_sum(s, wide, at, leaf, min(n, count - 1u), l), lane < s.leaves);
-                let sum = lanes_sum(lid, base, s.lanes, of_lane);
-                let v = (first + r) / 4u * N + node0 + n;
-                if (lane == 0u && first + r < rows && n < count) {
-                    if (EACH == 4u) {
-                        val[v] = sum;
-                    } else {
-                        val[v][(first + r) & 3u] = sum.x;
-                        if (EACH == 2u) {
-                            val[v][((first + r) & 3u) + 1u] = sum.y;
-                        }
-                    }
+                let sum = lanes_sum(lid, base, s.lanes, lane, of_lane);
+                if (lane < EACH && first + r < rows && n < count) {
+                    let row = first + r + select(lane, 2u * (lane & 1u) + (lane >> 1u), EACH == 4u);
+                    val[row / 4u * N + node0 + n][row & 3u] = sum;
                 }
             }
         }
