@@ -147,7 +147,7 @@ const kernel_case kernel_cases[] = {
      true,
      {{0}}},
     {"layers.q4_0",
-     {.model = {.arch = "qwen2", .type = "q4_0", .dim = 288, .heads = 3, .kv_heads = 3, .head_dim = 96, .ffn = 160, .layers = 1},
+     {.model = {.arch = "qwen2", .type = "q4_0", .dim = 288, .heads = 3, .kv_heads = 3, .head_dim = 96, .ffn = 64, .layers = 1},
       .context = 256,
       .groups = 16},
      false,

@@ -36,6 +36,6 @@ static void q4_0(void)
 
 const fr_test layers_tests[] = {
     {"layers.q4_1", "one token and trees of 2 to 8 nodes leave the bits of decoding; heads of 64 dimensions, short leaves", q4_1},
-    {"layers.q4_0", "the same with biases and heads of 96 dimensions", q4_0},
+    {"layers.q4_0", "the same with biases, heads of 96 dimensions, and hidden rows that few threads share", q4_0},
     {0},
 };

@@ -130,27 +130,44 @@ fn leaf_sum(s: Shape, wide: bool, rows: Rows, leaf: u32, node: u32, l: Leaf) -> 
     }
     return sum;
 }
-// Top of the tree, over the lanes. Two that add up their sums part the rows: each goes on with half of them, so that a lane has one in the end:
-// of four, the first lanes have rows 0, 2, 1, 3.
-fn lanes_sum(lid: u32, base: u32, lanes: u32, lane: u32, of_lane: vec4f) -> f32 {
-    var sum = of_lane.x;
-    var m = 1u;
+// Top of the tree, over the lanes. Two that add up their sums part the rows: each goes on with half of them, so that the first EACH lanes have one
+// row each in the end, of four in the order 0, 2, 1, 3. With fewer lanes than rows, all have all.
+fn lanes_sum(lid: u32, base: u32, lanes: u32, of_lane: vec4f) -> vec4f {
+    var sum = of_lane;
+    if (lanes < EACH) {
+        for (var m = 1u; m < lanes; m <<= 1u) {
+            sum += swap4(lid, base, sum, m);
+        }
+        return sum;
+    }
+    let odd = (lid & 1u) != 0u;
     if (EACH == 2u) {
-        let odd = (lane & 1u) != 0u;
-        sum = select(of_lane.x, of_lane.y, odd) + swap(lid, base, select(of_lane.y, of_lane.x, odd), 1u);
-        m = 2u;
+        sum.x = select(sum.x, sum.y, odd) + swap(lid, base, select(sum.y, sum.x, odd), 1u);
     }
     if (EACH == 4u) {
-        let odd = (lane & 1u) != 0u;
-        let two = select(of_lane.xy, of_lane.zw, odd) + swap2(lid, base, select(of_lane.zw, of_lane.xy, odd), 1u);
-        let high = (lane & 2u) != 0u;
-        sum = select(two.x, two.y, high) + swap(lid, base, select(two.y, two.x, high), 2u);
-        m = 4u;
+        let high = (lid & 2u) != 0u;
+        let two = select(sum.xy, sum.zw, odd) + swap2(lid, base, select(sum.zw, sum.xy, odd), 1u);
+        sum.x = select(two.x, two.y, high) + swap(lid, base, select(two.y, two.x, high), 2u);
     }
-    for (; m < lanes; m <<= 1u) {
-        sum += swap(lid, base, sum, m);
+    for (var m = EACH; m < lanes; m <<= 1u) {
+        sum.x += swap(lid, base, sum.x, m);
     }
     return sum;
+}
+// What lane `lane` has of it, for `row` and those behind it.
+fn put_sum(lanes: u32, lane: u32, row: u32, node: u32, sum: vec4f) {
+    let v = row / 4u * N + node;
+    let r = row & 3u;
+    if (lanes >= EACH) {
+        if (lane < EACH) {
+            val[v][r + select(lane, 2u * (lane & 1u) + (lane >> 1u), EACH == 4u)] = sum.x;
+        }
+    } else if (lane == 0u && EACH == 4u) {
+        val[v] = sum;
+    } else if (lane == 0u) {
+        val[v][r] = sum.x;
+        val[v][r + 1u] = sum.y;
+    }
 }
 
 // Factors of RMSNorm from the inbox, as in lib/rms: 16 neighbours a node.
@@ -215,10 +232,9 @@ fn products(lid: u32, base: u32, from_node: u32, nodes: u32, s: Shape, wide: boo
             for (var n0 = 0u; n0 < count; n0 += EACH) {
                 let n = n0 + first_node;
                 let of_lane = select(vec4f(), leaf_sum(s, wide, at, leaf, min(n, count - 1u), l), lane < s.leaves);
-                let sum = lanes_sum(lid, base, s.lanes, lane, of_lane);
-                if (lane < EACH && first + r < rows && n < count) {
-                    let row = first + r + select(lane, 2u * (lane & 1u) + (lane >> 1u), EACH == 4u);
-                    val[row / 4u * N + node0 + n][row & 3u] = sum;
+                let sum = lanes_sum(lid, base, s.lanes, of_lane);
+                if (first + r < rows && n < count) {
+                    put_sum(s.lanes, lane, first + r, node0 + n, sum);
                 }
             }
         }
