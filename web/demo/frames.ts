@@ -82,8 +82,8 @@ class Frames {
 }
 
 async function measure(): Promise<object> {
+  const engine = await Forerun.load(query.get("model") ?? "model.gguf", { cache: false, memory: "off" }); // waits until there is an adapter
   const frames = await Frames.open();
-  const engine = await Forerun.load(query.get("model") ?? "model.gguf", { cache: false, memory: "off" });
   const info = await engine.info(), cpu = info.adapter.isCpu;
   const tokens = number("n", cpu ? 12 : 128), length = number("prompt", cpu ? 64 : 512), repeats = number("repeats", cpu ? 1 : 5), mode = (query.get("mode") ?? "adaptive") as Mode;
   const list = (name: string, usual: string) => (query.get(name) ?? usual).split(",").filter(Boolean).map(Number);
