@@ -179,7 +179,10 @@ static void aborts(session_rig *r)
 static void compiles_meanwhile(void)
 {
     static const tiny_model own = {.layers = 1, .ffn = 96, .vocab = 330, .seed = 5};
-    session_rig opened = open_with(odd_clock, CONTEXT, &own, false), *r = &opened;
+    fr_device device = *session_device();
+    device.now_ms = odd_clock;
+    session_rig opened = session_engine(&device, CONTEXT, false), *r = &opened;
+    session_feed_model(r, &own);
     enum { TRIES = 5000 };
     uint32_t ids[CONTEXT], want[CONTEXT], got[CONTEXT];
     const size_t n = repetitive(ids, 31);

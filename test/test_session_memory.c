@@ -238,8 +238,8 @@ static void save_and_load(void)
     m.vocab = 331;
     model = tiny_model_bytes(&m, &model_size);
     CHECK(model);
-    other = session_engine(session_device(), 1 << 20,
-                           false); /* more than the model has: its load ends with the header, and compiles nothing */
+    /* a context of more than the model has: its load ends with the header, and compiles nothing */
+    other = session_engine(session_device(), 1 << 20, false);
     CHECK_INT(fr_feed(other.engine, model, model_size, &again), FR_BAD_ARGUMENT);
     kept = saved(&other, &again);
     refuses(&r, kept, again, "another model");

@@ -136,7 +136,8 @@ static void aborts(session_rig *r)
 static void mixed_steps(void)
 {
     static const tiny_model own = {.layers = 1, .ffn = 128, .vocab = 340, .seed = 4};
-    session_rig opened = session_open(&own, false), *r = &opened;
+    session_rig opened = session_engine(session_device(), CONTEXT, false), *r = &opened;
+    session_feed_model(r, &own);
     enum { TRIES = 5000 };
     uint32_t ids[CONTEXT], want[CONTEXT], got[CONTEXT];
     const size_t n = repetitive(ids, 31);

@@ -14,22 +14,23 @@ for file; do
     *) others="$others $area" ;;
     esac
 done
-areas="$session$model$kernels$others"
+rows() { # whether on a GPU, and the group; then areas
+    rest=$1
+    shift
+    for area; do
+        echo "    {\"$area\", ${area}_tests, $rest},"
+    done
+}
 echo '/* Made by tools/test_areas.sh of the names test/test_<area>.c. */'
 echo '#include "test/harness.h"'
 echo
-for area in $areas; do
+for area in $session $model $kernels $others; do
     echo "extern const fr_test ${area}_tests[];"
 done
 echo
 echo 'const fr_test_area fr_test_areas[] = {'
-for area in $areas; do
-    case $area in
-    session*) rest='true, "session"' ;;
-    model* | gpu* | kernels* | layers*) rest='true, NULL' ;;
-    *) rest='false, NULL' ;;
-    esac
-    echo "    {\"$area\", ${area}_tests, $rest},"
-done
+rows 'true, "session"' $session
+rows 'true, NULL' $model $kernels
+rows 'false, NULL' $others
 echo '    {0},'
 echo '};'
