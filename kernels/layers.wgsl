@@ -163,14 +163,15 @@ fn hidden_tile(lid: u32, base: u32, node0: u32, nodes: u32, tile: u32) {
 fn first_tile(group: u32, groups: u32, start: u32) -> u32 { return (group + groups - start % groups) % groups; }
 
 fn over(a: u32, b: u32) -> u32 { return (a + b - 1u) / b; }
+
 fn run(lid: u32, base: u32, group: u32, groups: u32) {
     let nodes = node_count();
     if (nodes == 0u) {
         return;
     }
     let spans = (node_slot(0u) + min(nodes - 1u, DEEPEST)) / (SPAN * CHUNK) + 1u;
-    let each = (HEADS * spans * nodes + groups - 1u) / groups; // nodes that a workgroup takes of a span of a head
-    let parts = (nodes + each - 1u) / each;
+    let each = over(HEADS * spans * nodes, groups); // nodes that a workgroup takes of a span of a head
+    let parts = over(nodes, each);
     for (var l = 0u; l < LAYERS; l++) {
         layer = l;
         for (var t = first_tile(group, groups, QKV_FROM); t < QKV_TILES * over(nodes, QKV_SHARE); t += groups) {
